@@ -113,7 +113,7 @@ public final class Network {
         for reference in standard { reference.stream?.settle() }
     }
 
-    /// Frees the memory of an empty queue, or keeps it for the next one.
+    /// Frees the memory of an empty queue, or keeps it for the next queue.
     func release(_ queue: inout ByteQueue) {
         queue.freeIfEmpty(leaving: &spare)
         guard !spare.isFreed else { return }

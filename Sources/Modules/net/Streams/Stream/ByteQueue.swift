@@ -92,7 +92,7 @@ struct ByteQueue {
     /// Blocks that are worth keeping for the next queue.
     private static let spareSizes = 65536...1 << 20
 
-    /// Frees the memory of an empty queue, or leaves it for another one.
+    /// Frees the memory of an empty queue, or leaves it for another queue.
     mutating func freeIfEmpty(leaving spare: inout ByteQueue) {
         guard let block, block.pointee.count == 0 else { return }
         let capacity = block.pointee.capacity

@@ -188,7 +188,7 @@ local function return_it(lease)
   if on_give then on_give(time, connection) end
 end
 
---- Gives a lease back, after a last statement if there is one; in the background if it has to wait for that.
+--- Gives a lease back, after a last statement if there is one; in the background if it has to wait for the statement.
 function connections.give(lease, last)
   if lease.number ~= nil then
     -- An error has ended a quick call.
@@ -381,7 +381,7 @@ local function check_count(what, request, failure)
   end
 end
 
--- Returns the table for an answer. The table of an answer with one value or a count is used again for the next one.
+-- Returns the table for an answer. The table of one value or a count is used again for the next answer of its kind.
 local function answer_for(connection, kind)
   if kind ~= "value" and kind ~= "execute" then return fresh() end
   local answer = connection.answer or {}

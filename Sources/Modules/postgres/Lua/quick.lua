@@ -23,7 +23,7 @@ function quick.finish(self, lease, first, second, third, fourth)
       return first, second, third, fourth
     end
     connection.is_lost = true
-    -- If it does not stand, the server has closed it, and the whole answer was its last one.
+    -- If the connection no longer stands, the server has closed it after this whole answer.
     if connection.box:stands() then
       if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
       return first, second, third, fourth

@@ -114,7 +114,7 @@ public final class LineEditor {
         case yank(Range<Int>)
         /// Up or Down, with the column that the cursor came from.
         case vertical(column: Int)
-        /// Tab that could not complete; the next one lists the candidates.
+        /// Tab that could not complete; the next Tab lists the candidates.
         case ambiguousTab
         /// Tab that put one of the listed candidates into the text.
         case choice(Range<Int>)

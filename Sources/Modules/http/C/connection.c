@@ -178,7 +178,7 @@ static void finished(lua_State *L, connection *c) {
   if (c->is_full || c->flags & HTTP_HAS_BODY) http_call(L, WAKE, REQUEST);
   lua_pushnil(L);
   set_request(L, c);
-  // If the request was answered at once, its caller continues with the next one.
+  // If the request was answered at once, the loop in `process` continues with the next request.
   if (!was_at_once) process(L, c);
 }
 

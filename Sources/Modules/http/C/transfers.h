@@ -80,7 +80,7 @@ struct lua_multi {
   size_t peeked_length;
 };
 
-/// Sets the options of a transfer from the table at `index`. Raises an error for wrong ones.
+/// Sets the options of a transfer from the table at `index`. Raises an error for wrong options.
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
 /// Called at the end of the bytes: fails unless the encoded body and the TLS connection have ended properly.
 void lua_curl_check_end(lua_transfer *transfer);

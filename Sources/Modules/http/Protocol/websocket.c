@@ -61,7 +61,8 @@ void http_mask(char *bytes, size_t length, const unsigned char mask[4], uint64_t
   for (; i < length; i++) bytes[i] = (char)(bytes[i] ^ (char)turned[i & 7]);
 }
 
-// The state: how many bytes follow, and the range of the next one, 8 bits each.
+// The state has three numbers of 8 bits: how many bytes of the character follow, and the least and the greatest value
+// of the next byte.
 int http_check_utf8(uint32_t *state, const char *bytes, size_t length) {
   uint32_t left = *state & 255, low = *state >> 8 & 255, high = *state >> 16 & 255;
   for (size_t i = 0; i < length; i++) {

@@ -250,7 +250,7 @@ function Run:interrupt(number)
   for _, text in ipairs(self:running()) do table.insert(self.totals.running, text) end
   self.stopping = true
   for worker in pairs(self.workers) do self:kill(worker) end
-  -- The workers clean up before they end; the runner waits at most 5 seconds for that.
+  -- The workers clean up before they end; the runner waits at most 5 seconds for their end.
   self.give_up = rl.after(5, function()
     self.workers = {}
     self:finish_if_done()

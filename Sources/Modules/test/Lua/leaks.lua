@@ -182,7 +182,7 @@ function leaks.find(current, pids)
     for _, db in pairs(databases()) do found[#found + 1] = tostring(db) end
     leaks.keep_databases()
   end
-  -- The host keeps threads that wait for the next call of rl.blocking. The next test starts with new ones.
+  -- The host keeps threads that wait for the next call of rl.blocking. The next test starts with new threads.
   if internals.end_blocking then internals.end_blocking() end
   -- A thread that is about to end gets a second for it: others may load the machine.
   if #system.threads() > 0 then system.await_threads(1) end

@@ -214,7 +214,7 @@ static int write_domain(url *to, const char *text, size_t length) {
   if (count == 0) return url_fail(to, "the host is empty");
   if (!forbid(to, name, count, URL_NOT_IN_DOMAIN)) return 0;
   if (!ends_in_number(name, count)) return 1;
-  // The name moves to where it is not overwritten.
+  // The name moves to the scratch buffer, since the address replaces it in the text.
   to->scratch.length = 0;
   if (!linux_reserve(&to->scratch, count)) luaL_error(to->L, "not enough memory");
   memcpy(to->scratch.bytes, name, count);

@@ -16,7 +16,7 @@ struct Listing {
         self.range = range
     }
 
-    /// Selects another candidate; after the last one none, and then the first.
+    /// Selects another candidate; after the last candidate none, and then the first.
     mutating func choose(_ direction: Int) {
         let count = candidates.count + 1
         let next = ((chosen.map { $0 + 1 } ?? 0) + direction + count) % count

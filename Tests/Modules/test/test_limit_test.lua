@@ -3,8 +3,9 @@
 local rl, fs, process = require "runloop", require "runloop.fs", require "runloop.process"
 local t = require "runloop.test"
 
--- Runs a test file at this niceness, on a processor that another program uses: it gets a tenth of the time at 10, and a
--- thirtieth at 15. Many programs of the same niceness would take the processor from all other tests as well.
+-- Runs a test file at this niceness, on a processor that another program uses: at niceness 10 the file gets a tenth of
+-- the time, at 15 a thirtieth. Many programs of the same niceness would take the processor from all other tests as
+-- well.
 local function run_beside(niceness, text)
   local directory = fs.temporary_directory "rlhost-limit"
   t.finally(function() fs.remove(directory, { recursive = true }) end)

@@ -248,8 +248,8 @@ final class AttachClientPrompt: PromptOwner {
 
     let leavingHint = "; the process goes on"
 
-    /// An entry inside a C function or another program does not notice the interruption. The prompt returns
-    /// nevertheless.
+    /// An entry inside a C function or another program does not notice the interruption. The prompt then returns
+    /// without waiting for the entry.
     func interruptWork() -> Bool {
         guard hasWork else { return false }
         if questions > 0 {

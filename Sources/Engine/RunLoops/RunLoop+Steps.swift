@@ -144,7 +144,7 @@ extension RunLoop {
         dispatches += 1
         guard port.isValid else { return !port.isInner }
         if port.asksKernel, port.modes.count == 1, findsMore(mode) {
-            // Another port is next. Whether this one is still ready is checked when its turn comes.
+            // Another port is next. Whether this port is still ready is checked at its turn.
             if !mode.ready.contains(port) { mode.ready.append(port) }
             return !port.isInner
         }

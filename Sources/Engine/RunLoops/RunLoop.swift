@@ -257,8 +257,8 @@ public final class RunLoop {
     }
 
     /// Runs in the default mode until a date, and returns earlier only if the mode becomes empty. If the date has
-    /// passed, it makes one pass that does not wait. A stop ends only the current inner run, after which this function
-    /// begins another. `-[NSRunLoop runUntilDate:]`.
+    /// passed, this makes one pass that does not wait. A stop ends only the current inner run, after which this
+    /// function begins another. `-[NSRunLoop runUntilDate:]`.
     public func run(until date: Instant) {
         repeat {} while run(mode: .default, before: date) && now < date
     }

@@ -12,7 +12,7 @@ local value, set_value, kind_of = internals.value, internals.set_value, internal
 -- Such functions are therefore framed by C.
 local framed = internals.framed
 
--- Few scripts ever make a wrong call, so the module with the error texts is loaded at the first one.
+-- Few scripts ever make a wrong call, so the module with the error texts is loaded at the first mistake.
 local function raise(...) require "runloop.misuse".raise(...) end
 
 local function wrong(...) require "runloop.misuse".wrong(...) end

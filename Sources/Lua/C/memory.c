@@ -60,7 +60,7 @@ typedef struct cl_slab {
   uint16_t end;    // offset of the end
 } cl_slab;
 
-// Slabs in a row; this struct follows the head of the first one.
+// Slabs in a row; this struct follows the head of the first slab.
 typedef struct cl_chunk {
   struct cl_chunk *next, *previous;
   cl_slab *free;         // freed slabs, linked by `next`

@@ -53,7 +53,7 @@ public struct Library: @unchecked Sendable {
         public static let checkFields = native("check") { cl_check_fields($0) }
     }
 
-    /// - Parameter prefix: the text before the names in scripts: "rl.". Errors begin with both.
+    /// - Parameter prefix: the text before the names in scripts: "rl.". Errors begin with this prefix and the name.
     public init(_ prefix: StaticString, _ functions: [Entry]) { self.init(prefix, nil, functions) }
 
     public init(_ functions: [Entry]) { self.init(nil, nil, functions) }

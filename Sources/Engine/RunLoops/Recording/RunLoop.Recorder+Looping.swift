@@ -25,7 +25,8 @@ extension RunLoop.Recorder {
     @inline(__always)
     mutating func looks() { if moment != 0 { (beforeLook, moment) = (moment, 0) } }
 
-    /// Begins a pass. The pass's record waits for the first event of the pass, whose record may stand for both.
+    /// Begins a pass. The pass's record waits for the first event of the pass, whose record may stand for the pass,
+    /// too.
     @inline(__always)
     mutating func beginPass(_ mode: UInt32) {
         if pass != 0 { putPass() }

@@ -174,7 +174,8 @@ extension RunLoop.Recorder {
         private(set) var passes: [Bool]
         /// The sends in a callback whose record follows.
         var inside: [Record] = []
-        /// The end of the last record. The next one is never earlier, although each reading compares the clocks again.
+        /// The end of the last record. The next record never begins earlier, although each reading compares the clocks
+        /// again.
         var latest: UInt64 = 0
 
         init(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ anchor: Anchor, passes: [Bool]) {

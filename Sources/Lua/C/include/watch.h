@@ -21,6 +21,6 @@ int cl_time_is_over(void);
 /// negative number leaves counting on or off, and gives this coroutine the hook of the others.
 void cl_count_lines(struct lua_State *L, int on);
 /// Calls `each` for each count, then resets all. `what` is the number of a line, plus 2^24 times the number of the line
-/// before it in the same call, or times 0xffffff if it was the first. For a call of a function, `what` is the line in
-/// which the function begins.
+/// that ran before it in the same call; 0xffffff stands for that number if the line was the first. For a call of a
+/// function, `what` is the line in which the function begins.
 void cl_take_lines(void *context, void (*each)(void *context, const char *source, int64_t what, uint64_t count));

@@ -72,7 +72,7 @@ def quoted(words):
 
 def rules(world):
     """→ (pattern, values): parameters and fields whose "owner.name" matches get these values instead of values of their
-    types. The values stay within the scratch directory, the loopback and the programs above.""""""
+    types. The values stay within the scratch directory, the loopback and the programs above."""
     def connected():
         return [world.address(), world.address(), *quoted("unix:s1|unix:s2|127.0.0.1:1|memory")]
 
@@ -129,8 +129,8 @@ def rules(world):
 
 
 class Node:
-    """An action, with those in its callbacks: `pieces` are texts and lists of nodes. A program that leaves out the node's
-    number lacks the whole node; one that leaves out the negative number keeps only the nodes inside it."""
+    """An action, with those in its callbacks: `pieces` are texts and lists of nodes. A program that leaves out the
+    node's number lacks the whole node; one that leaves out the negative number keeps only the nodes inside it."""
 
     def __init__(self, number, pieces):
         self.number, self.pieces = number, pieces

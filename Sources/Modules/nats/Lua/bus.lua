@@ -65,8 +65,8 @@ local function add_link(self, mode)
   add(link.far, mode)
 end
 
---- Reads the connection in one more mode, until `_leave` was called as often. The connection is in the common modes
----anyway.
+--- Reads the connection in one more mode, until `_leave` was called as often as `_join`. The connection is in the
+--- common modes anyway.
 function Bus:_join(mode)
   local count = self._joined[mode] or 0
   self._joined[mode] = count + 1

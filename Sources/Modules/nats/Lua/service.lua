@@ -155,7 +155,7 @@ end
 
 local function text_of(value) return type(value) == "string" and value or nil end
 
---- Reads an answer to STATS. Returns { name, id, host, pid, stats }, or nil if it is not such an answer.
+--- Reads an answer to STATS. Returns { name, id, host, pid, stats }, or nil for other data.
 function service.read(data)
   local stats = json.decode(data)
   if type(stats) ~= "table" or not text_of(stats.name) or not text_of(stats.id) then return nil end

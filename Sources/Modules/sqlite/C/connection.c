@@ -309,7 +309,7 @@ static cursor *free_cursor(csqlite *it) {
 typedef struct {
   int flags;
   uint64_t most_bytes, most_rows;
-  int before;  // all changes of the connection before it
+  int before;  // the number of changes that the connection had made before this run
 } run;
 
 // Ends a statement whose rows are too large, and undoes what it has changed.

@@ -73,7 +73,7 @@ const char *csqlite_pool_text(csqlite_pool *pool, lua_State *coroutine, intptr_t
 lua_State *csqlite_coroutine(lua_State *L, int index);
 
 csqlite_job *csqlite_job_next(csqlite_job *job);
-/// The task that waits for it; 0 if none does.
+/// The task that waits for the job; 0 if none does.
 intptr_t csqlite_job_task(csqlite_job *job);
 int csqlite_job_lane(csqlite_job *job);
 /// The number of the connection that it has taken; 0 if none.

@@ -164,7 +164,8 @@ extension LineEditor {
         painter.paint(frame(isFinal: false), columns: columns, into: &output)
     }
 
-    /// The number of rows for the frame. The row above it must stay reachable if output is to be continued there.
+    /// The number of rows for the frame. If output is to be continued in the row above the frame, the cursor must be
+    /// able to reach that row.
     var height: Int { followsPartialLine ? max(rows - 1, 1) : rows }
 
     var shownPrompt: String { search?.prompt ?? prompt }

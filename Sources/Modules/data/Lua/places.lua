@@ -29,9 +29,9 @@ local Lease = {}
 Lease.__index = Lease
 Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
 
--- If an error ends a coroutine of the script, Lua does not close its <close> variables. A call in it, which does not
--- wait in the coroutine itself, would then keep its connection. Does nothing for coroutines that go on, or have ended
--- without an error.
+-- If an error ends a coroutine of the script, Lua does not close its <close> variables. A call in the coroutine, which
+-- does not wait in the coroutine itself, would then keep its connection. Does nothing for coroutines that go on, or
+-- have ended without an error.
 local function end_failed(site)
   if type(site) == "thread" and status(site) == "dead" then pcall(close, site) end
 end

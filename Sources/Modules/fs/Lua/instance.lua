@@ -141,7 +141,7 @@ function instance.next(watcher)
   return events
 end
 
--- Ends the watcher's use of the instance. The last watcher closes it.
+-- Ends the watcher's use of the instance. The last watcher closes the instance.
 function instance.leave(watcher)
   if not open or not open.watchers[watcher] then return end
   for number in pairs(watcher._numbers_there) do instance.unwatch(watcher, number) end

@@ -103,7 +103,7 @@ function common.wait(self, events)
   return nil, problem == "timed out" and "timeout" or problem
 end
 
--- Closes the descriptor of an object without a stream. A task that waits for it is woken, and closes it.
+-- Closes the descriptor of an object without a stream. A task that waits for the descriptor is woken, and closes it.
 function common.close(self)
   local fd = self.fd
   if not fd then return end

@@ -95,7 +95,7 @@ function incoming.Request:websocket(settings)
   socket.written_before = stream:bytes_written() + stream:queue()
   self.socket = socket
   connection:upgrade(socket)
-  -- Bytes after the request are the socket's first ones. The connection's task continues with it.
+  -- Bytes after the request are the socket's first ones. The connection's task continues with the WebSocket.
   local function finish()
     if not socket.is_over then socket:go_away() end
     return true

@@ -377,7 +377,7 @@ end, "log.Logger")
 -- HTTP
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- A server, and the address of it. Requests without a body, with parts, and for a stream of events.
+-- A server and its address. Requests without a body, with parts, and for a stream of events.
 local function with_http(fn)
   local http = require "runloop.http"
   local server = assert(http.serve("127.0.0.1:0", function(request)

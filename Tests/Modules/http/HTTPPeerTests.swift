@@ -52,8 +52,8 @@ struct HTTPPeerTests {
         io.stdout:flush()
         """
 
-    /// Runs a shell script in which `$host` is the address of a server, and `$secure` that of one with TLS and the
-    /// certificate `cert.pem`. `out` is the script's output.
+    /// Runs a shell script in which `$host` is the address of a server, and `$secure` the address of a server with TLS
+    /// and the certificate `cert.pem`. `out` is the script's output.
     private func shell(_ script: String, timeout: Double = 60) throws -> Binary.Result {
         try Binary.withDirectory { directory in
             try Data(Self.server.utf8).write(to: URL(filePath: directory + "/server.lua"))

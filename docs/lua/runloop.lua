@@ -393,7 +393,7 @@ function Timer:fire() end
 ---@return number? date
 function Timer:fire_date() end
 
----Moves the next fire. A repeating timer continues from there.
+---Moves the next fire. A repeating timer continues from the new date.
 ---@param date number
 function Timer:set_fire_date(date) end
 

@@ -49,8 +49,8 @@ extension RunLoop {
         let ready = ReadyQueue()
         /// The descriptors of the mode's ports; created for the first port.
         private(set) var descriptors: DescriptorSet? { didSet { noteDescriptors() } }
-        /// `descriptors`, or the loop's `wakeOnly` if nil. A run in this mode sleeps with it. Unmanaged, since a strong
-        /// reference would be counted in each pass.
+        /// `descriptors`, or the loop's `wakeOnly` if nil. A run in this mode sleeps with this set. Unmanaged, since a
+        /// strong reference would be counted in each pass.
         private(set) var sleepsWith: Unmanaged<DescriptorSet>
 
         /// Whether an outer run has taken the timers' turn and has not fired them yet, because an observer of the end

@@ -32,7 +32,7 @@ public final class RunLoop {
     final var turnLength = 0
     /// The number of ends of turns, since the loop last looked for events, after which a port was ready.
     final var busyTurns = 0
-    /// The steps report to it what the loop does.
+    /// The steps report to the probe what the loop does.
     @usableFromInline package internal(set) var probe: Probe
     /// Called once, on the loop's thread, when the loop has been running for a second: the owner then decides whether
     /// to record it.
@@ -221,7 +221,7 @@ public final class RunLoop {
         if run.ignoresWakeUps {
             run.ignoresWakeUps = false
             handle.clearWakeUp()
-            // `raiseAttention` has woken the loop with the wake-up that was just cleared.
+            // The wake-up that was just cleared may have come from `raiseAttention`.
             if handle.takeAttention() { heed() }
         }
         counters.pointee.passes += 1

@@ -19,7 +19,7 @@ extension RunLoop {
         }
 
         /// - Parameters:
-        ///   - loop: The loop whose world has the wall clock. The port must be added to it.
+        ///   - loop: The loop whose world has the wall clock. The port must be added to this loop.
         ///   - jumped: Called on the loop's thread after a jump, when `RunLoop.wallClock` has the new time.
         /// - Throws: EMFILE, ENFILE or ENOMEM.
         public init(_ loop: RunLoop, jumped: @escaping () -> Void) throws(SystemError) {

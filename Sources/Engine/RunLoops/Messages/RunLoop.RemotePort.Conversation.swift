@@ -14,14 +14,14 @@ extension RunLoop.RemotePort {
         /// Whether the conversation has entered the port's queue, so that the port counts its modes as used.
         var isQueued = false
         var isSent = false
-        /// The depth of the run that waits for it, if one does.
+        /// The depth of the run that waits for the answer, if one does.
         var run: Int?
         weak var port: RunLoop.RemotePort?
         private(set) var deadline: RunLoop.Instant?
         private var timer: RunLoop.Timer?
         private var onTimeout = Failure.replyTimedOut
 
-        /// The answer, or the reason why there is none; nil until then.
+        /// The answer, or the reason why there is none; nil while the message is unanswered.
         public private(set) var result: Result<[UInt8], Failure>?
         /// Called once with the result, on the loop's thread. Not called if the result already exists when this
         /// property is set.

@@ -150,7 +150,7 @@ extension RunLoop.Recorder {
         // A slow span is not reported, since the script has begun it; the callback around it is reported instead.
         guard own > slow, Self.title(record.object)?.kind != "span" else { return }
         tellSlow(own, record, delay)
-        // The callback around it is not reported for the same time again.
+        // The callback around this one is not reported for the same time again.
         if isNested { excused &+= own }
     }
 
@@ -216,7 +216,7 @@ extension RunLoop.Recorder {
         var isNested = false
     }
 
-    /// The callback in progress, to be resumed later. If there is one, its begin record is in the ring already.
+    /// The callback in progress, to be resumed later. The begin record of such a callback is in the ring already.
     private var suspended: Call {
         Call(record: told.pointee, excused: excused, state: state, isNested: isNested)
     }

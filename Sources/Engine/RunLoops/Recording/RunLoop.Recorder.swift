@@ -32,8 +32,8 @@ extension RunLoop {
         /// prepared. Without a callback, `open` is the place of the next record.
         @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
         /// The coarse-clock time, in nanoseconds, at which the last callback ended while the recorder was off. No
-        /// foreign code has run since then, so the next callback can take it as its start without reading the clock. 0
-        /// if unknown.
+        /// foreign code has run since that time, so it can be the start of the next callback, without reading the
+        /// clock. 0 if unknown.
         var quietSince: Int64 = 0
         /// The last reading of the clock; 0 if something may have taken time since.
         var moment: UInt64 = 0

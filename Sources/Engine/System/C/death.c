@@ -34,8 +34,8 @@ static void on_death(int number, siginfo_t *information, void *context) {
   // Calls a handler with SA_SIGINFO directly, so that it gets the signal's origin.
   if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, information, context);
   else raise(number);
-  // A handler that reports a crash returns, and the fault then repeats. A signal that another process sent does not
-  // repeat, so raise it.
+  // A handler that reports a crash returns, and the fault then repeats. If another process has sent the signal, no
+  // fault repeats, so raise the signal.
   if (information->si_code > 0 && guarded[number].is_crash) return;
   linux_raise_default(number);
 }

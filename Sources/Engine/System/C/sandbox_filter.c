@@ -323,7 +323,7 @@ static void add_controls(filter *f, const linux_sandbox *it) {
   end(f);
 }
 
-// Calls that change the machine, or that lead around Landlock.
+// Calls that change the machine, or by which a program could evade Landlock.
 static const short of_machine[] = {
     SYS_mount,
     SYS_umount2,

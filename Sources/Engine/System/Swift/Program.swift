@@ -29,8 +29,8 @@ package final class Program: Sendable {
     ///   - directory: The program's current directory; nil for that of this process.
     ///   - descriptors: The program's descriptors 0 to 3. If a descriptor is not given, 0 to 2 are /dev/null, and 3 is
     ///     closed.
-    ///   - terminalPath: A terminal, such as that of a `PseudoTerminal`. The program leads a session with it, and has
-    ///     it as descriptors 0 to 2.
+    ///   - terminalPath: A terminal, such as that of a `PseudoTerminal`. The program leads a session with the terminal,
+    ///     and has it as descriptors 0 to 2.
     ///   - leadsSession: If true, the program leads a session without a terminal, and gets no SIGHUP when this
     ///     process's terminal closes.
     ///   - diesWithUs: If true, the program is killed when this process ends in any way; its children are not.

@@ -8,7 +8,7 @@ package final class LuaLimits: HostPart {
     package var onProcessorTime: ((String) -> Void)?
     private var processorLimit = ""
 
-    /// A new state takes a fifth of it.
+    /// A new state takes a fifth of this size.
     package static let leastMemory = 512 << 10
     /// The smallest number of seconds.
     package static let leastTime = 0.01

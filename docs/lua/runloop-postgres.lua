@@ -70,7 +70,7 @@ function postgres.array(list) end
 ---@class runloop.postgres.FakeOptions
 ---@field latency? number seconds until a message is handled (0)
 ---@field bandwidth? number bytes per second; no limit if absent
----@field password? string the password that clients must send; `open` does so
+---@field password? string the password that clients must send, as `open` does
 
 ---Makes a PostgreSQL server in this process, for tests: in virtual time under `rlhost test`. `fn(sql, parameters)`
 ---answers a statement: with rows, which are tables by column names (a field `columns` of the list names the columns,

@@ -159,7 +159,8 @@ extension StaticString {
 
 /// Returns the name most like a misspelt one, or nil if none is similar; the first in the alphabet if several are. A
 /// name of one or two letters would be similar to too many. In a short name, two differences make another word: "fetch"
-/// is not "batch". The beginning of one name only stands for that name: "cert" for "certificate".
+/// is not "batch". The beginning of a name stands for the name if no other name begins in this way: "cert" for
+/// "certificate".
 public func nearest(to name: String, _ names: [String]) -> String? {
     guard name.utf8.count > 2 else { return nil }
     let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }

@@ -204,7 +204,8 @@ public final class Listener: RunLoop.EdgePort {
         }
     }
 
-    /// The address at which it listens, or has listened: "127.0.0.1:43211", with the port that the system has chosen.
+    /// The address at which the listener listens, or has listened: "127.0.0.1:43211", with the port that the system has
+    /// chosen.
     public var address: String? {
         guard let first = sockets.first else { return lastAddress }
         var own = net_address()

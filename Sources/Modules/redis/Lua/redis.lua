@@ -162,7 +162,7 @@ local function ask_other(self, bytes, seconds, waits)
   return future:await(seconds > 0 and seconds + self._timeout or nil)
 end
 
--- Counts a call that has ended. A call that is never counted here, although its answer has come, was cancelled.
+-- Counts a call that has ended. If a call's answer has come, but was not counted here, the call was cancelled.
 local function ended(self, count, value, message, code, details)
   self._ended = self._ended + count
   return value, message, code, details

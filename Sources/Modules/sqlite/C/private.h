@@ -168,7 +168,7 @@ struct csqlite {
   int has_more;
   int64_t kept_since;  // when the first of `done` began, in µs
   int64_t began;       // when the present write began, in µs
-  // Writes that have run in an open transaction, whose commit they share. Jobs up to `group_until` may join them.
+  // Writes that have run in an open transaction, whose commit they share. Jobs up to the number `group_until` may join.
   job_list group;
   uint64_t group_until;
   int64_t group_since;  // µs

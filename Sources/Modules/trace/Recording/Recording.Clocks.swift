@@ -153,8 +153,8 @@ extension Recording {
             return afterZero(placed)
         }
 
-        /// Returns the offset of a group without messages in both directions: that of the machines' clocks, as far as
-        /// messages in one direction allow it.
+        /// Returns the offset of a group without messages in both directions: the difference of the machines' clocks,
+        /// as far as messages in one direction allow it.
         private func move(
             _ group: [Int: Alignment], _ head: Int, beside placed: [Int: Alignment], _ bounds: Bounds
         ) -> Int64 {

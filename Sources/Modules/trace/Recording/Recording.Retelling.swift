@@ -18,7 +18,7 @@ extension Recording {
         private var clocks = Clocks()
         private var alignments: [Int64: Clocks.Alignment] = [:]
         private var isSurvey = false
-        /// The name for the process of the current file that replaces the one in the file.
+        /// The name that the joined recording gives to the process of the current file, instead of its name there.
         var title: String?
         private var lost = 0
         private var counters: [Counter: UInt32] = [:]

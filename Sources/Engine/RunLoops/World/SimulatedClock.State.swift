@@ -29,8 +29,8 @@ extension SimulatedClock {
         var waitsReally = false
         /// The real time at which the data that is still on its way was first seen.
         var waysSince: Int64?
-        /// The real time from which on only answers of this process's own threads have been outstanding and no loop has
-        /// run.
+        /// The real time since which no loop has run, and only answers of this process's own threads have been
+        /// outstanding.
         var answersSince: Int64?
         /// The real time from which on nothing could end the wait.
         var stuckSince: Int64?

@@ -18,7 +18,7 @@ typedef struct linux_family_page linux_family_page;
 linux_family_page *linux_make_family(int *descriptor);
 /// Maps the page of another process, which only that process may change. NULL and errno on failure.
 linux_family_page *linux_join_family(int process, int descriptor);
-/// Sets the time. Only in the process that made the page.
+/// Sets the time. Call this only in the process that made the page.
 void linux_set_shared_time(linux_family_page *page, const linux_shared_time *time);
 /// Reads the time. All fields are of the same moment, even if the other process is changing them.
 void linux_get_shared_time(const linux_family_page *page, linux_shared_time *time);

@@ -42,7 +42,7 @@ int linux_watch_program(int pid);
 /// Makes a pipe or a pair of sockets. Both ends close on exec and have numbers above those that programs get. -1 and
 /// errno on failure.
 int linux_make_pipe(int ends[2], int two_way);
-/// Opens a new pseudo-terminal. Returns its master, and its name. -1 and errno on failure.
+/// Opens a new pseudo-terminal. Returns the master, and writes the terminal's path to `name`. -1 and errno on failure.
 int linux_open_terminal(int rows, int columns, char *name, size_t size);
 /// Opens the side of a pseudo-terminal for programs, by its name. -1 and errno on failure.
 int linux_open_slave(const char *name);

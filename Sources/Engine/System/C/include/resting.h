@@ -13,7 +13,7 @@ int linux_programs_work(void);
 /// Sets whether a program is the server of a test, which goes on in real time: `linux_programs_work` then ignores it
 /// and all that it starts. With 0 it counts again. Returns 0 if there are too many servers.
 int linux_note_server(int process, int is_server);
-/// Returns whether all threads of a process, and of all programs that it has started, sleep in that way.
+/// Returns whether all threads of a process, and of all programs that it has started, wait for data in such a pipe.
 int linux_process_rests(int process);
 /// Calls `each` with a line for each working thread of a program: the process, its command line, and its current system
 /// call.

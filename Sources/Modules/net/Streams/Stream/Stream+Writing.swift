@@ -190,7 +190,7 @@ extension Stream {
         if waits?.remove(waiter) ?? false { updateActivity() }
     }
 
-    /// Calls one waiter for the output if its wait is over. Returns whether it has sent all bytes.
+    /// Calls one waiter for the output whose wait is over. Returns false if there is none.
     func endWaits() -> Bool {
         guard let waits, let waiter = waits.next(above: outputFailure == nil ? unsent : .min) else { return false }
         waits.remove(waiter)

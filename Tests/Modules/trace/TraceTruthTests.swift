@@ -59,7 +59,7 @@ struct TraceTruthTests {
             timer = rl.every(0.01, function()
               compute()
               count = count + 1
-              if count == 4 then timer:invalidate() end
+              if count == 20 then timer:invalidate() end
             end)
             """
         try Binary.withDirectory { directory in

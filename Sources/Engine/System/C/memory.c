@@ -26,20 +26,27 @@ static size_t resident_size(void) {
   return strtoul(rest, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Called by one thread at a time: the one that has set `next`. Malloc counts pages that it has given back as free, so
-// without a difference from the last time there is nothing to give back.
+// Called by one thread at a time: the one that has set `next`. Malloc counts pages that it has given back as unused, so
+// that there is something to give back only if more is unused than after the last time, less is used than at any time
+// since, or the process has grown.
 static void give_back(void) {
-  static _Atomic size_t last_unused, last_resident;
+  static _Atomic size_t least_unused, most_used, least_resident;
   struct mallinfo2 info = mallinfo2();
   size_t unused = info.fordblks, used = info.uordblks + info.hblkhd;
-  if (unused < last_unused) last_unused = unused;
+  if (unused < least_unused) least_unused = unused;
+  if (used > most_used) most_used = used;
   if (unused < MUCH || unused < used / 4) return;
   // Malloc looks at each unused piece, so that large heaps are tidied less often.
   size_t more = MORE + used / 64;
-  if (unused < last_unused + more && resident_size() < last_resident + more) return;
+  if (unused < least_unused + more && used + more > most_used) {
+    size_t resident = resident_size();
+    if (resident < least_resident) least_resident = resident;
+    if (resident < least_resident + more) return;
+  }
   malloc_trim(0);
-  last_unused = unused;
-  last_resident = resident_size();
+  least_unused = unused;
+  most_used = used;
+  least_resident = resident_size();
 }
 
 int64_t linux_give_memory_back(int64_t now) {

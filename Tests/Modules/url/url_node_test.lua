@@ -76,8 +76,13 @@ end
 local function link(is_file)
   local kind = math.random(6)
   if kind == 1 then return text(true) end
-  if kind == 2 then return any { "//", "\\\\", "/\\", "///" } .. authority() .. "/" .. rest(true, is_file) end
   local made
+  if kind == 2 then
+    local slashes = any { "//", "\\\\", "/\\", "///" }
+    -- After three slashes in a file URL this is a path, and Node takes "u:" at its start for a drive.
+    repeat made = authority() until not (is_file and slashes == "///" and made:find "^%a:")
+    return slashes .. made .. "/" .. rest(true, is_file)
+  end
   -- "C:" at the start would be a scheme.
   repeat made = maybe("/", 0.3) .. rest(true, is_file) until not made:find "^%a:"
   return made

@@ -1629,7 +1629,7 @@ function rl.on_error(fn) end
 ---@param seconds? number 0.01 or more; nil: no limit
 function rl.limit_callbacks(seconds) end
 
----What a sandbox allows. A list names what is allowed, and true allows all of a kind; see docs/sandbox.md.
+---The allowances of a sandbox. A list names what is allowed, and true allows all of a kind: see docs/sandbox.md.
 ---@class runloop.SandboxOptions
 ---@field read? string[]|boolean files that may be read, and directories in which everything may be read
 ---@field write? string[]|boolean files and directories in which files may be written, made and removed

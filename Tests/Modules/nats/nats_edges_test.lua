@@ -80,7 +80,7 @@ t.it("rl.why does not list a wait that was cancelled, or a call of a pool that h
   end), rl.task(function()
     for _ in bus:gather("rl.pool.p.who", "", { most = 1 }) do rl.sleep(1) end
   end), rl.task(rl.sleep, 1), rl.task(rl.sleep, 1) }
-  -- One task really waits, so that a wrong line would be shown.
+  -- This task still waits: rl.why() would show a wrong line for it.
   local waiting = rl.task(function() s:receive(1) end)
   rl.sleep(0.1)
   local text = rl.why()

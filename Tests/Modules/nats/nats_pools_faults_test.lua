@@ -315,8 +315,8 @@ t.it("pools and workers that are dropped leave no memory behind", { timeout = 60
   t.equal(bus:stats().subscriptions, 0)
 end)
 
--- One random history: connections are lost and come back, the server stops and starts, workers end and begin, callers
--- give up.
+-- Runs a random sequence of faults: connections break and return, the server stops and starts, workers end and begin,
+-- callers give up.
 local function history(random)
   local fake = nats.fake { latency = 0.001, jetstream = true }
   local far, near, workers = {}, {}, {}

@@ -61,7 +61,7 @@ t.describe("listeners", function()
           group:task(function() for _ in stream:lines() do end end)
           group:wait()
         end,
-      -- One reader in another task, and one in a task that this handler has started but does not await.
+      -- A task that the handler does not await starts another task, which reads.
         beside = function(stream)
           rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
           rl.sleep(0.5)

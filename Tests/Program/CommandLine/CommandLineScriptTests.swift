@@ -75,8 +75,8 @@ struct CommandLineScriptTests {
                 Array("local f = io.open('".utf8) + name + Array("', 'w') f:write([==[".utf8) + Array(script.utf8)
                 + Array("]==]) f:close()".utf8)
             #expect(try Binary.run(bytes: [Array("-e".utf8), write], directory: directory).status == 0)
-            // One of the code points in these bytes is valid, but belongs to the range in which the program stores
-            // bytes that are not UTF-8.
+            // The bytes include a valid code point from the range in which the program stores bytes that are not
+            // UTF-8.
             let argument: [UInt8] = [0x80, 0xC3, 0xFF, 0xF4, 0x8F, 0xBE, 0x80, 0xF4, 0x8F, 0xBF, 0xBF, 0xF4]
             let environment = [Array("X=".utf8) + [0xED, 0xA0, 0x80], Array("LUA_INIT=@".utf8) + name]
             let arguments: [[UInt8]] = [name, argument]

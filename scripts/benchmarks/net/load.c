@@ -48,7 +48,7 @@ static void echo(int count, long total, int size) {
   }
 }
 
-// One connection writes. All other connections read these data, except one that reads nothing.
+// The writer's connection sends data to all other connections. These read the data; only `slow` never reads.
 static void chat(int count, long total, int size) {
   int epoll = epoll_create1(0), writer = open_one(), slow = open_one();
   for (int i = 0; i < count; i++) {

@@ -130,7 +130,7 @@ extension RunLoop {
         var isEmpty: Bool { next == start && state == .none }
         let levelsAtStart: UnsafeMutablePointer<Level>
         var levelCountAtStart = 0
-        /// One moment, as both clocks show it.
+        /// The readings of both clocks at the same moment.
         var anchor = Anchor()
 
         struct Anchor {

@@ -1,5 +1,5 @@
-// What a sandbox allows, how the process enters it, and what a refusal says. sandbox_landlock.c and sandbox_filter.c
-// have the kernel enforce it.
+// Keeps the list of allowances, enters the sandbox, and writes the text of a refusal. sandbox_landlock.c and
+// sandbox_filter.c tell the kernel the restrictions.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 

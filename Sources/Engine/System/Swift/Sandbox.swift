@@ -23,10 +23,10 @@ package enum Sandbox {
         fileprivate var number: linux_allowance { linux_allowance(rawValue: rawValue) }
     }
 
-    /// What a sandbox allows, from its description until the process enters it.
+    /// The allowances of a sandbox that the process has not entered yet.
     ///
-    /// The list is kept in C: generic types of Swift would be made at each start in a sandbox, which is 40,000
-    /// instructions.
+    /// C keeps the list: with generic types of Swift, each start in a sandbox would take 40,000 instructions more, in
+    /// which the runtime makes these types.
     package final class Description {
         fileprivate var sandbox: OpaquePointer?
 

@@ -32,7 +32,7 @@ static inline int linux_is_main_thread(void) {
 // Each `signal` of a source reads it while a loop records.
 extern _Thread_local void *linux_thread_pointer __attribute__((tls_model("initial-exec")));
 
-/// One pointer for each thread: its run loop. When the thread ends, `drop` is called with the pointer.
+/// Each thread stores a pointer to its run loop. When the thread ends, the C library calls `drop` with the pointer.
 static inline void *linux_thread_value(void) { return linux_thread_pointer; }
 void linux_set_thread_value(void *value, void (*drop)(void *));
 

@@ -12,14 +12,15 @@ local bridge = {}
 ---@param ... any its arguments
 function bridge:wrap(fn, ...) end
 
----Waits in a task for a function that runs in a coroutine of cqueues: its results, or its error. If the waiting task is
----cancelled, the coroutine goes on.
+---Runs a function in a coroutine of cqueues, and waits for it in a task: returns its results, or raises its error. If
+---the waiting task is cancelled, the coroutine goes on.
 ---@param fn function
 ---@param ... any its arguments
 ---@return any ...
 function bridge:call(fn, ...) end
 
----Waits in a coroutine of cqueues for a function that runs in a task of runloop's: its results, or its error.
+---Runs a function in a task of runloop's, and waits for it in a coroutine of cqueues: returns its results, or raises
+---its error.
 ---@param fn function
 ---@param ... any its arguments
 ---@return any ...

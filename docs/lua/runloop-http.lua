@@ -15,7 +15,8 @@ local http = {}
 ---`follow` is the number of redirects (301, 302, 303, 307, 308) to follow; with 0, a redirect is returned like any
 ---other answer. 303 turns every method but HEAD into GET, and 301 and 302 turn POST into GET, without the body.
 ---Otherwise method and body stay; a body from a function or a stream cannot be sent again, which gives "ESPIPE".
----Another server (scheme, host and port) gets neither `user` and `password` nor the fields Authorization and Cookie.
+---After a redirect to another server (scheme, host or port), that server gets neither `user` and `password` nor the
+---fields Authorization and Cookie.
 ---
 ---Unless `decompress` is false, the client asks for gzip and deflate, and decodes them; a premature end gives "EOF". If
 ---you ask for other encodings, as with `headers = { ["accept-encoding"] = "br" }`, libcurl decodes those that it knows,
@@ -102,8 +103,8 @@ function http.post(url, body, options) end
 function http.fetch(request) end
 
 ---Makes a request, and waits for the head of its answer. You read the body as it comes, with one task at a time; while
----nobody reads, the sender is held back. A read that is cancelled, as by `rl.timeout`, takes nothing. Until the answer
----has ended or is closed, it counts among the connections of its client. Waits.
+---nobody reads, the sender is held back. A read that is cancelled, as by `rl.timeout`, consumes no bytes. Until the
+---answer has ended or is closed, it counts among the connections of its client. Waits.
 ---@param request runloop.http.Request
 ---@return runloop.http.OpenAnswer? answer
 ---@return string? message
@@ -139,7 +140,7 @@ function OpenAnswer:read_all(max) end
 ---@return string? code
 function OpenAnswer:json(max) end
 
----Iterates over pieces of the body. The iterators raise errors. Waits.
+---Iterates over pieces of the body. Iterators raise errors instead of returning them. Waits.
 ---@return fun(): string?
 function OpenAnswer:chunks() end
 
@@ -388,8 +389,8 @@ local Incoming = {}
 ---@return string? code
 function Incoming:read(max) end
 
----Reads the whole body. If the call is cancelled, as by `rl.timeout`, it takes nothing: the next call gets everything.
----Waits.
+---Reads the whole body. If the call is cancelled, as by `rl.timeout`, it consumes nothing: the next call gets
+---everything. Waits.
 ---@param options? { max?: integer }
 ---@return string? body
 ---@return string? message

@@ -23,7 +23,7 @@ local nats = {}
 ---@field reconnect? boolean|runloop.BackoffOptions false: the bus is closed when its connection is lost (true)
 ---@field ping? number seconds between pings; when two are not answered, the connection counts as lost (10)
 ---@field max_offline? integer bytes that wait while there is no connection (8 MB); 0: none, "ENOTCONN"
----@field republish? boolean true: what the server has not confirmed is sent again after a loss (false)
+---@field republish? boolean true: sends unconfirmed messages again after the connection was lost (false)
 ---@field inbox? string the beginning of the subjects for answers ("_INBOX")
 ---@field prefix? string the beginning of the subjects of ports and pools ("rl")
 ---@field expose? ("stats"|"trace")[] what others on the bus may see of this process: `"stats"`, for `rlhost top --via`
@@ -335,8 +335,8 @@ function Stream:publish(subject, data, options) end
 ---@return runloop.nats.Refusal? refusal
 function Stream:info() end
 
----Changes some settings. Waits. If `max_age` becomes shorter than `duplicates`, and `duplicates` is not given, it
----becomes as short as `max_age`.
+---Changes some settings. Waits. If `max_age` becomes shorter than `duplicates`, and `duplicates` is not given,
+---`duplicates` becomes as short as `max_age`.
 ---@param settings runloop.nats.StreamSettings
 ---@return true?
 ---@return string? problem
@@ -389,7 +389,7 @@ function Stream:name() end
 ---@overload fun(self: runloop.nats.Stream, name: string?, fn?: function): runloop.nats.Consumer?, string?, string?
 function Stream:consumer(name, options, fn) end
 
----Hands the messages of a stream to its readers until they acknowledge them.
+---Delivers each message of a stream to its readers until one of them acknowledges it.
 ---@class runloop.nats.Consumer
 local Consumer = {}
 
@@ -573,8 +573,8 @@ function Watch:is_valid() end
 ---@class runloop.nats.Lease
 local Lease = {}
 
----Returns a number that grows with each holder. What the lease protects should refuse requests with a smaller number
----than it has seen.
+---Returns a number that grows with each holder. The program or service that the lease protects should refuse a request
+---whose number is smaller than one that it has seen.
 ---@return integer
 function Lease:epoch() end
 
@@ -654,7 +654,7 @@ function Pool:run(name, ...) end
 ---@param list any[]
 ---@param name string
 ---@param ... any further arguments of each call
----@return any[] results the first result of each, in order
+---@return any[] results the first result of each call, in order
 function Pool:map(list, name, ...) end
 
 ---Closes the pool: calls that wait are cancelled and raise an error. `<close>` does the same.
@@ -793,7 +793,8 @@ function RemotePort:send(id, data, options) end
 ---@return runloop.RemoteFailure? reason
 function RemotePort:flush(timeout) end
 
----Returns how many messages may not have been handled or, if the port is durable, stored yet.
+---Returns how many messages the other side may not have handled yet or, if the port is durable, the server may not have
+---stored yet.
 ---@return integer
 function RemotePort:unacknowledged() end
 

@@ -26,8 +26,8 @@ local net = {}
 ---certificate with those that the system trusts, or those of SSL_CERT_FILE and SSL_CERT_DIR.
 ---
 ---A server's `sni` returns the options for the name that the client asks for, which may be "", or nil for the
----listener's own certificate. It may wait. If its certificate cannot be used, `on_trouble` gets the error, or without
----that `rl.on_error`.
+---listener's own certificate. It may wait. If its certificate cannot be used, `on_trouble` gets the error or, without
+---that function, `rl.on_error`.
 ---@class runloop.net.TLSOptions
 ---@field server_name? string a client's: the name in the server's certificate, if that is not the host
 ---@field verify? boolean a client's: false accepts every certificate (true)
@@ -224,9 +224,9 @@ function net.datagram(options) end
 ---@return string? code
 function net.resolve(name, options) end
 
----Gets at most 16 kB and returns bytes; `""`: none yet. At the end of input it is called with nil, and returns its
----remaining output. It may wait. A stage may also be a callable object. To end the copy, it returns nil, a message and
----a code. If the second result is true, there is more, and the stage is called with `""` for it.
+---Gets at most 16 kB of input, and returns output; `""` if it has none yet. At the end of input it is called with nil,
+---and returns its remaining output. It may wait. A stage may also be a callable object. To end the copy, it returns
+---nil, a message and a code. If the second result is true, there is more, and the stage is called with `""` for it.
 ---@alias runloop.net.Stage fun(bytes?: string): string?, (string|boolean)?, string?
 
 ---@class runloop.net.CopyOptions
@@ -297,10 +297,10 @@ function Stream:read_line(options) end
 ---@field max? integer the longest body (1048576)
 ---@field timeout? number replaces that of `set_timeout`
 
----Reads a head, and a body whose length is the head's last value. `format` is one of `string.pack`, of a fixed size:
----at most 32 values, of 1 to 8 bytes for integers, in 1024 bytes. It returns the values without the length, and the
----body, which may be empty. A body above `max`: nil, "frame of 70000000 bytes, longer than 1048576", "EMSGSIZE"; a
----length below zero: "EBADMSG"; an end inside: "EOF". In these cases no byte is consumed. Waits.
+---Reads a head, and a body whose length is the head's last value. `format` is a format of `string.pack` whose size is
+---fixed: at most 1024 bytes with at most 32 values; an integer has 1 to 8 bytes. It returns the values without the
+---length, and the body, which may be empty. A body above `max`: nil, "frame of 70000000 bytes, longer than 1048576",
+---"EMSGSIZE"; a length below zero: "EBADMSG"; an end inside: "EOF". In these cases no byte is consumed. Waits.
 ---
 ---```lua
 ---local net = require "runloop.net"
@@ -428,7 +428,7 @@ function Stream:set_nodelay(on) end
 ---@field count? integer how many probes may stay unanswered
 
 ---Makes the kernel probe whether a silent peer still exists (TCP keep-alive). It is on for connections, every 15
----seconds. With all three fields, bytes that the peer does not acknowledge end the connection after the same time.
+---seconds. If all three fields are given, bytes without an acknowledgement end the connection after the same time.
 ---@param on boolean|runloop.net.KeepAlive
 ---@return true?
 ---@return string? problem
@@ -436,7 +436,7 @@ function Stream:set_nodelay(on) end
 function Stream:set_keepalive(on) end
 
 ---Begins TLS on the open stream, and waits for the handshake. Buffered bytes count as part of TLS, so that an attacker
----cannot smuggle data in before it. A stream from a listener is the server. Waits.
+---cannot smuggle data in before it. A stream that a listener has accepted takes the server's part. Waits.
 ---
 ---Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without the TLS
 ---close alert, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything:

@@ -125,10 +125,11 @@ function process.directory() end
 function process.set_directory(path) end
 
 ---Gives up root's rights for those of another user, in all threads and for good; only the main thread does it. A name
----gets the groups that the system lists for it; a number gets none. HOME, USER and LOGNAME follow. Programs that are
----started later are that user's, and the socket of `rl.attach` is opened again for that user. Without root's rights:
----nil, `"EPERM: only root can become www-data"`, `"EPERM"`; without such a user: `"ENOENT: no user named frob"`. If
----only some identities can be changed, or root's rights could be regained, the process ends with status 77.
+---gets the groups that the system lists for it; a number gets none. HOME, USER and LOGNAME change, too. Programs that
+---are started later are that user's, and the socket of `rl.attach` is opened again for that user. Without root's
+---rights: nil, `"EPERM: only root can become www-data"`, `"EPERM"`. Without such a user:
+---`"ENOENT: no user named frob"`. If only some identities can be changed, or root's rights could be regained, the
+---process ends with status 77.
 ---@param user string|integer
 ---@param group? string|integer the user's own if absent
 ---@return true? done

@@ -1,8 +1,8 @@
 ---@meta runloop.schedule
 
 -- Every call of the module `runloop.schedule`: calls at calendar times. Jobs are in the common modes of the
--- loop. They come at the right time after somebody sets the clock, after the machine has slept, and when daylight
--- saving begins or ends.
+-- loop. They run at the right time even if somebody sets the clock, if the machine sleeps, and when daylight saving
+-- begins or ends.
 
 ---@class runloop.schedule
 local schedule = {}

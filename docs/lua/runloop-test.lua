@@ -43,8 +43,8 @@ function t.it(name, body) end
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
 function t.skip(name, body) end
 
----Defines a test such that only tests of this kind run in its file. The report has the number of tests that did not
----run.
+---Defines a test that excludes the others: if a file has such tests, only these run. The report has the number of tests
+---that did not run.
 ---@param name string
 ---@param body fun()
 ---@overload fun(name: string, options: runloop.test.Options, body: fun())
@@ -60,8 +60,8 @@ function t.before_each(body) end
 function t.after_each(body) end
 
 ---Sets a function that is called once, before the first test of the group that runs. Programs and other things that it
----starts live as long as the group, and count as leaks of no test; time then goes on from test to test. If it fails,
----all tests of the group fail.
+---starts live as long as the group, and the tests do not report them as leaks; time then goes on from test to test. If
+---it fails, all tests of the group fail.
 ---@param body fun()
 function t.before_all(body) end
 
@@ -161,8 +161,8 @@ function t.snapshot(value, name) end
 -- Properties ---------------------------------------------------------------------------------------------------------
 
 ---Calls a function with random values. It fails if the function raises an error or returns false, and reports the
----simplest such values that it has found. The values follow from `--seed`. `runs` is the number of values to try (100;
----at least 1), `shrinks` the number of tries to find simpler ones (2000).
+---simplest values that it has found for which it fails. The values follow from `--seed`. `runs` is the number of values
+---to try (100; at least 1), `shrinks` the number of tries to find simpler ones (2000).
 ---@param generators runloop.test.Generator|runloop.test.Generator[] one for each argument
 ---@param body fun(...): boolean?
 ---@param options? { runs?: integer, shrinks?: integer }

@@ -22,8 +22,8 @@ local url = {}
 ---hosts are normalised: `http://0x7f.1` is `http://127.0.0.1/`, and `http://bücher.example` is
 ---`http://xn--bcher-kva.example/`. So a filter sees the host to which a client connects.
 ---
----Another text gives nil, `"EINVAL: the host has a blank (http://a b/)"`, `"EINVAL"`; an international host without
----libidn2 the code "ENOENT".
+---Another text gives nil, `"EINVAL: the host has a blank (http://a b/)"`, `"EINVAL"`; for an international host the
+---code is "ENOENT" if libidn2 is not installed.
 ---@param text string
 ---@return runloop.url.URL? u
 ---@return string? problem

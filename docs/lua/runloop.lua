@@ -369,8 +369,8 @@ function Calls:is_valid() end
 ---@return runloop.Calls calls
 function rl.debounce(seconds, fn) end
 
----Limits how often a function is called: at once, and then at most once per interval for all calls that have come
----since, with the arguments of the last. The function is not called again before it has returned.
+---Limits how often a function is called: it runs at once for the first call; the calls that come in the interval after
+---that are merged into one, with the arguments of the last. The function is not called again before it has returned.
 ---
 ---```lua
 ---local show = rl.throttle(0.1, print)
@@ -1614,9 +1614,9 @@ function NotificationObserver:name() end
 function rl.on_error(fn) end
 
 ---Limits the time for which a callback of this thread's loop may hold the loop. A callback that takes longer gets the
----error "limit: held the loop for 2 s", at most a quarter of the limit later, and again each time that it goes on for
----as long. Time in which a callback waits does not count. A C function cannot be interrupted: the error
----comes when it has returned.
+---error "limit: held the loop for 2 s", at most a quarter of the limit later, and again each time that it runs for that
+---long once more. Time in which a callback waits does not count. A C function cannot be interrupted: the error comes
+---when it has returned.
 ---
 ---```lua
 ---rl.limit_callbacks(0.1)
@@ -1662,7 +1662,7 @@ function rl.sandbox(options) end
 
 ---Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
 ---each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter.
----For an error that has passed no wait, it returns the same as `debug.traceback`. The function can serve as the handler
+---If no wait has passed the error on, it returns the same as `debug.traceback`. The function can serve as the handler
 ---of `xpcall`. A thread keeps these stacks of its last 32 errors.
 ---
 ---The text shows at most 22 lines of a stack and ten waits; the middle is replaced by the number of omitted ones.

@@ -59,7 +59,7 @@ extension RunLoop {
             hold(port)
         }
         mode.insert(item)
-        // Last, since a source now calls its callback, which may do anything.
+        // This step comes last: a source now calls its callback, which may do anything.
         if item.isPort || !(item is Source) {
             if item.modes.isEmpty { item.modes = mode.alone } else { item.modes.append(mode) }
         }

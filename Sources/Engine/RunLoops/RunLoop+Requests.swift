@@ -34,7 +34,7 @@ extension RunLoop {
             owner.drop(context)
             return nil
         }
-        // Before the queue is looked up: taking mail may add queues and drop empty ones.
+        // Take the mail before looking up the queue: this may add queues and drop empty ones.
         if handle.mayHaveMail { takeMail() }
         return perform(owner, context, requestQueue(modes, order), retains: retains)
     }
@@ -47,7 +47,7 @@ extension RunLoop {
         probe.queued(request: lastRequest)
         if let run = innermostRun {
             run._withUnsafeGuaranteedRef { run in
-                // In any mode, as after CFRunLoopWakeUp.
+                // The next wait ends whatever the modes of the request are, as after CFRunLoopWakeUp.
                 if !run.ignoresWakeUps { run.wakeIsPending = true }
             }
         }

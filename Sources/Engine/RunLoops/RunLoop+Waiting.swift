@@ -185,7 +185,7 @@ extension RunLoop {
         mode.ready.appendTimers()
     }
 
-    /// Called before a port is watched: timers that are due already come before it.
+    /// Queues the due timers before the loop begins to watch a port, so that they come before that port.
     func noteDueTimers(before mode: ModeState) { queueDueTimers(mode) }
 
     func dropStale(_ mode: ModeState) {

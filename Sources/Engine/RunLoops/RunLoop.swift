@@ -30,7 +30,7 @@ public final class RunLoop {
     public var wakeHandler: (() -> Void)?
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
-    /// The number of ends of turns, since the loop last looked for events, after which a port was ready.
+    /// Counts the ends of turns after which a port was ready, since the loop last asked the kernel for events.
     final var busyTurns = 0
     /// The steps report to the probe what the loop does.
     @usableFromInline package internal(set) var probe: Probe
@@ -68,7 +68,7 @@ public final class RunLoop {
     var modeLimit = RunLoop.usualModes
     /// Modes that have lost their last port and still own a descriptor set; the most recent last.
     var modesToSpare: [ModeState] = []
-    /// Modes that have been forgotten since, and in which the loop had run.
+    /// Modes that the loop has forgotten, and in which it had run.
     var modesThatRan: Set<Mode> = []
     var commonModes: [Mode] = [.default]
     /// The sources and observers that were added to the common modes, with their order of addition. Common ports are in

@@ -76,8 +76,8 @@ local function pool(options)
   return new(threads, options.name or "pool", objects.made_at(), setup, on_close)
 end
 
--- Returns a free thread. If all are busy and no more are allowed, it waits for one; the task that has waited longest
--- gets the first.
+-- Returns a free thread. If all threads are busy and no more are allowed, waits for one; the task that has waited
+-- longest gets the first.
 local function take(self)
   while true do
     for thread in next, self.ending do
@@ -139,8 +139,8 @@ local function give_back(self, thread)
   thread:cancel()
 end
 
--- A use of a thread. If it ends while the function still runs, the function is interrupted, and the thread counts
--- until it has ended.
+-- A use of a thread. If the use ends while the function still runs, the function is interrupted, and the thread counts
+-- as busy until the function has ended.
 local Use = {}
 function Use:__close(err)
   local pool, thread = self.pool, self.thread

@@ -53,7 +53,7 @@ uint32_t cl_anchor(lua_State *L, int index) {
   return slot;
 }
 
-// Empties the slots between two numbers, without the first.
+// Empties the slots from `after` + 1 to `last`.
 static void drop_anchors(lua_State *L, lua_Integer after, lua_Integer last) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
   for (lua_Integer i = after + 1; i <= last; i++) {

@@ -6,8 +6,8 @@
 
 static _Thread_local char text[96];
 
-// Whether Lua can yield through a C function of the standard library. It can through these three, which Lua can
-// continue after the wait.
+// Whether Lua can yield through a C function of the standard library. Lua can yield through these three, and continues
+// them after the wait.
 static int is_suspendable(const char *name) {
   return strcmp(name, "pcall") == 0 || strcmp(name, "xpcall") == 0 || strcmp(name, "dofile") == 0;
 }

@@ -80,7 +80,7 @@ static void put_u32(packer *p, uint32_t n) { put(p, &n, 4); }
 static void put_u64(packer *p, uint64_t n) { put(p, &n, 8); }
 static void put_u8(packer *p, uint8_t n) { put(p, &n, 1); }
 
-// An upvalue of the called function is named as the function's own in messages, not as the first argument's.
+// Whether the value is the called function: messages name its upvalues without calling it argument #1.
 static int is_called(const step *way) { return way->what == ARGUMENT && way->number == 1; }
 
 static void write_way(luaL_Buffer *b, const step *way) {

@@ -6,9 +6,9 @@
 
 // The surroundings --------------------------------------------------------------------------------------------------
 
-// The registry keeps two tables under these addresses: Lua's own functions and libraries by name, which all parts use
-// as their globals, so that a script which changes its globals does not change them; and the loaded private parts by
-// name, where false stands for a name that is not a part's.
+// The registry keeps two tables under these addresses: the globals of all parts, and the loaded private parts by name.
+// The globals are Lua's own functions and libraries: they stay the same if a script changes its globals. Among the
+// loaded parts, false stands for a name that is not a part's.
 static const char surroundings = 0, loaded_parts = 0;
 
 // require(name), for the parts. Upvalues: the loaded parts, and the state's own require.

@@ -1,6 +1,6 @@
 public import CLuaSupport
 
-/// The head of an object of this host, inside its userdata. Valid as long as the userdata.
+/// The head of an object of this host, inside its userdata. Valid as long as the userdata exists.
 public struct Box: Hashable {
     @usableFromInline let head: UnsafeMutablePointer<cl_box>
 

@@ -14,7 +14,7 @@ extension Interpreter {
     /// Returns whether a signal is to interrupt the calling thread, which should then stop waiting.
     public static let endsWaits: @convention(c) () -> Int32 = cl_ends_waits
 
-    /// Clears the note of a signal. Returns whether there was one.
+    /// Clears the note of a signal. Returns whether the signal was noted.
     public static func takeSignal(_ number: Int32) -> Bool { cl_take_signal(number) != 0 }
 
     /// Interrupts the running code once, as SIGINT does; if no code runs, interrupts the code that runs next.

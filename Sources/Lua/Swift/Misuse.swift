@@ -2,7 +2,7 @@
 /// front.
 public struct Misuse: Error {
     public let message: String
-    /// Whether the memory was too short to check the call.
+    /// Whether there was too little memory to check the call.
     let isForMemory: Bool
 
     public init(_ message: String) {

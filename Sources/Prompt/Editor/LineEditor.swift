@@ -120,7 +120,7 @@ public final class LineEditor {
         case choice(Range<Int>)
         /// Control-X, which waits for another key.
         case prefix
-        /// Alt-. with the entry that it took the argument from.
+        /// Alt-. and the position of the entry from which it took the argument.
         case argument(Range<Int>, position: Int)
     }
 

@@ -1,6 +1,6 @@
--- Shows the source of functions, and loads modules again while the program runs. The chunk is called with the texts of
--- entries by chunk name, a function that removes control characters, one that returns the text of one of our parts, and
--- the loaded parts by name.
+-- Shows the source of functions, and loads modules again while the program runs. The arguments of the chunk are: the
+-- texts of entries, by chunk name; a function that removes control characters; a function that returns the text of one
+-- of our parts; and the loaded parts, by name.
 
 local entries, harmless, text_of_part, loaded_parts = ...
 local type, next, pcall = type, next, pcall

@@ -1,5 +1,5 @@
--- Rows of `scripts/bench clients`: numbers for Prometheus. Each row has a limit: the time of a call of an empty
--- function plus a tenth of a microsecond, or half a microsecond, or for a page two milliseconds.
+-- Rows of `scripts/bench clients`: numbers for Prometheus. Each row has a limit: an amount above the time of a call of
+-- an empty function: 0.1 or 0.5 microseconds, or 2 milliseconds for a page.
 
 local metrics = require "runloop.metrics"
 

@@ -139,7 +139,7 @@ final class MessageConnection {
     private func handle(_ events: RunLoop.FDPort.Events) {
         if events.contains(.write) { flush() }
         if !hasEnded, !isPaused, !events.isDisjoint(with: [.read, .hangUp, .error]) { read() }
-        // The connection works, but no event would ever report on it again.
+        // The connection works, but the loop would get no more events about it.
         if !hasEnded, let port, let loss = port.loss { end("it cannot be watched: \(loss)") }
     }
 

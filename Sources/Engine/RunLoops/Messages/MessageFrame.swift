@@ -42,7 +42,7 @@ struct MessageFrame {
         withUnsafeBytes(of: sender.littleEndian) { $0.forEach(mix) }
         withUnsafeBytes(of: conversation.littleEndian) { $0.forEach(mix) }
         for byte in port.utf8 { mix(byte) }
-        // The highest bit keeps it apart from flows that loops count.
+        // The highest bit distinguishes it from the flows that loops number.
         return hash | 1 << 31
     }
 

@@ -39,7 +39,7 @@ extension RunLoop {
         private var turns: [Client] = []
         /// The timer for the next attempt to accept connections, while the process has no descriptors left.
         private var retry: Timer?
-        /// The errno because of which connections wait, as it was last reported to `warned`.
+        /// The error for which the port cannot accept connections now, as last reported to `warned`.
         private var shortage: Int32?
 
         /// Makes a port without a name; `setName` gives it one. CFMessagePortCreateLocal.

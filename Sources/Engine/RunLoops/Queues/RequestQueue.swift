@@ -53,7 +53,7 @@ final class RequestQueue {
         self.modes = modes
         self.order = order
         includesCommon = modes.contains(.common)
-        // There may be many queues of other orders, each with one request.
+        // A program may use many other orders, each with a queue for one request.
         ring = Ring(capacity: order == 0 ? 16 : 2)
     }
 

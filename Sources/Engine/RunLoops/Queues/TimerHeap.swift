@@ -22,8 +22,8 @@ struct TimerHeap: ~Copyable {
 
     subscript(index: Int) -> NodePointer { storage[index].node }
 
-    /// Takes the first timer out. Prefetches its children, one of which is the next: reading them from memory takes
-    /// most of the time.
+    /// Takes the first timer out. Prefetches the timer's children, one of which becomes the first: most of the time
+    /// goes into reading them from memory.
     func popFirst() -> NodePointer? {
         guard let first else { return nil }
         for child in 1..<max(1, min(5, count)) { linux_prefetch(storage[child].node, 48) }

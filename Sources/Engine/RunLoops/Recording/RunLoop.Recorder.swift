@@ -342,8 +342,8 @@ extension RunLoop {
             hasBeenRead(wantsMore: reader?() ?? false)
         }
 
-        /// Writes begin records for the callback and pass in progress, so that they come before the records that a
-        /// reader reads next, with a new anchor.
+        /// Writes begin records for the callback and pass in progress, with a new anchor, so that a reader finds them
+        /// before the following records.
         mutating func settle() {
             if state.isPending {
                 announce()

@@ -164,7 +164,7 @@ extension SimulatedClock.State {
         family?.members.reduce(Int64.max) { $1.rests ? min($0, $1.deadline) : $0 } ?? .max
     }
 
-    /// Notes that someone works, so that earlier answers about the whole family no longer hold.
+    /// Notes that some member works, so that earlier answers about the whole family no longer hold.
     mutating func unrest() {
         guard family != nil else { return }
         family?.isAtRest = false

@@ -94,7 +94,8 @@ extension SimulatedClock {
 
 // The decisions of a loop, for all loops, when it falls asleep.
 extension SimulatedClock.State {
-    /// Nanoseconds for which a thread may stay in one system call, and may work, before the others stop waiting for it.
+    /// The limits, in nanoseconds, for a thread in one system call and for a thread that works: after that, the other
+    /// loops do not wait for it.
     private static let restLimit: Int64 = 20_000_000
     private static let workLimit: Int64 = 1_000_000_000
     /// Nanoseconds between two checks whether another loop blocks.
@@ -193,8 +194,8 @@ extension SimulatedClock.State {
         unrest()
     }
 
-    /// Whether a thread that is away works. A thread that sleeps in reading a descriptor does not: it counts like a
-    /// loop that watches the descriptor.
+    /// Whether a thread whose status is `away` works. A thread that sleeps in a read of a descriptor does not work: it
+    /// counts like a loop that watches the descriptor.
     private mutating func someThreadIsBusy() -> Bool {
         var isBusy = false
         for i in sleepers.indices where sleepers[i].status == .away {
@@ -270,7 +271,7 @@ extension SimulatedClock.State {
             return give() == own ? .awake : .sleep(patience(of: own), looks: false)
         }
         guard waitsForReal || around == LINUX_LISTENS && !isHeld else {
-            // Programs are looked at one after the other, while they go on: look again before the test fails.
+            // The check looked at one program after the other while they continued: check again before the test fails.
             let now = linux_monotonic_now()
             let began = suspected.map { now - $0 < 1_000_000_000 ? $0 : now } ?? now
             stuckSince = began

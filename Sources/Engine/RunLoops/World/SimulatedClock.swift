@@ -73,7 +73,7 @@ public final class SimulatedClock: Sendable {
     /// The reasons for which real time has passed since the beginning.
     public var reasons: Reasons { state.withLock { $0.reasons } }
 
-    /// The system calls that block threads which are away.
+    /// The system calls in which the threads of loops with the status `away` are blocked.
     public var callsOfThreads: [String] {
         let threads = state.withLock { state in state.sleepers.filter { $0.status == .away }.map(\.thread) }
         return threads.compactMap { thread in
@@ -319,7 +319,7 @@ public final class SimulatedClock: Sendable {
                     told(false)
                     isOver = state.withLock { $0.chance == nil }
                 } else {
-                    // Another loop may have a handler for this.
+                    // Another loop may have a handler for this case.
                     state.withLock { state in
                         for sleeper in state.sleepers where sleeper.number != place.number { sleeper.bell.ring() }
                     }
@@ -377,7 +377,7 @@ public final class SimulatedClock: Sendable {
         if !knowsOwnDescriptors {
             return state.sleepers.contains { $0.watchesDescriptors } ? LINUX_OUTSIDE : LINUX_INSIDE
         }
-        // For loops that are away: the descriptors from which their threads wait to read.
+        // For a loop with the status `away`, this is the descriptor that its thread waits to read.
         let watched = state.sleepers.flatMap { $0.status == .sleeping || $0.status == .away ? $0.watched : [] }
         return watched.isEmpty ? LINUX_INSIDE : Int(linux_surroundings(watched, CInt(watched.count)))
     }

@@ -4,9 +4,9 @@ internal import Linux
 /// The poller of a world in which sleeping takes no time: when nothing is ready, the clock jumps to the end of the
 /// wait.
 ///
-/// Descriptors are real. While any is watched, the poller waits for it in real time, which passes on the simulated
-/// clock, too; with `waitsForDescriptors` off it does not wait. A loop that sleeps without a deadline waits for another
-/// thread to wake it.
+/// Descriptors are real. While the loop watches a descriptor, the poller waits for it in real time, which passes on the
+/// simulated clock, too; it does not wait if `waitsForDescriptors` is false. A loop that sleeps without a deadline
+/// waits for another thread to wake it.
 ///
 /// Several loops, each on its own thread, may share a clock, which jumps only when all of them sleep.
 public final class SimulatedPoller: Poller {

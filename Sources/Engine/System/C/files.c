@@ -117,8 +117,8 @@ int linux_find_place(const char *path, linux_place *place) {
   return -1;
 }
 
-// Opens the file at a place if it is still the same file. A pipe that no program reads would hold the thread for ever,
-// unless it `waits` for one.
+// Opens the file at a place if it is still the same file. Opening a pipe that no program reads would block the thread
+// for ever: unless `waits` is set, it gives up after two seconds.
 static int open_there(const linux_place *place, int flags, int waits) {
   enum { PAUSE = 5000, PAUSES = 400 };
   int is_limited = S_ISFIFO(place->mode) && !waits, fd;

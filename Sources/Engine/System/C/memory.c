@@ -26,9 +26,9 @@ static size_t resident_size(void) {
   return strtoul(rest, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Called by one thread at a time: the one that has set `next`. Malloc counts pages that it has given back as unused, so
-// that there is something to give back only if more is unused than after the last time, less is used than at any time
-// since, or the process has grown.
+// Called by one thread at a time: the one that has set `next`. Malloc counts pages as unused even after it has given
+// them back. So there is something to give back only if more is unused than after the last time, less is used than at
+// any time since, or the process has grown.
 static void give_back(void) {
   static _Atomic size_t least_unused, most_used, least_resident;
   struct mallinfo2 info = mallinfo2();

@@ -261,7 +261,8 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
   allow(f);
   refuse(f, EACCES);
-  // PRIO_PROCESS is 0, and 0 is this process; the user is also one.
+  // Allows only PRIO_PROCESS, which is 0, with process 0, which is this process: PRIO_USER also includes the user's
+  // other processes.
   begin(f, SYS_setpriority);
   load(f, 0, 0);
   put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
@@ -271,7 +272,8 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   refuse(f, EACCES);
   end(f);
   if_any(f, SYS_clone, 0, NAMESPACES);
-  // Its flags are in memory. If clone3 does not exist, the C library uses `clone`.
+  // The flags of clone3 are in memory, which a filter cannot read. If the call does not exist, the C library uses
+  // `clone`.
   is_unknown(f, SYS_clone3);
   // A lease makes other processes wait when they open the file; F_SETOWN sends signals.
   static const unsigned controls[] = {F_SETLEASE, F_SETOWN, F_SETOWN_EX};

@@ -19,7 +19,7 @@ enum { NO_PERMISSION = 77, ROOM = 1 << 16, MOST_GROUPS = 65536 };
 // Lists of users may be on servers: the room for an entry is not known in advance.
 static int find(const char *name, uint32_t number, struct passwd *entry, char *room, struct passwd **found) {
   const int error = name ? getpwnam_r(name, entry, room, ROOM, found) : getpwuid_r(number, entry, room, ROOM, found);
-  // Some lists report a name that they do not have as an error.
+  // For a name that they do not have, some lists of users report one of these errors.
   return error == ENOENT || error == ESRCH || error == EBADF || error == EPERM ? 0 : error;
 }
 

@@ -43,7 +43,7 @@ package final class Program: Sendable {
         descriptors: [Int32: Descriptor] = [:], terminalPath: String? = nil, leadsSession: Bool = false,
         diesWithUs: Bool = false, foreground: Int32? = nil, owner: Int? = nil
     ) throws(SystemError) -> Program {
-        // Check before the program begins and does something that cannot be undone.
+        // This check comes before the start: a program that has begun may have done something that cannot be undone.
         let refusal = linux_refuses_to_watch_programs()
         guard refusal == 0 else { throw Self.unwatchable(refusal) }
         var process: Int32 = 0
@@ -118,8 +118,8 @@ package final class Program: Sendable {
         while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
     }
 
-    /// Whether a program that has ended, and was waited for, has left other processes in its group. O(processes of the
-    /// machine) if it seems so.
+    /// Whether a program that has ended, and was waited for, has left other processes in its group. If it seems so, the
+    /// call checks all processes of the machine.
     package static func isLeft(_ process: Int32) -> Bool { linux_group_is_left(process) != 0 }
 
     /// Forgets a program that has ended, was waited for, and has left no processes in its group.

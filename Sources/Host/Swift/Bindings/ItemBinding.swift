@@ -31,7 +31,7 @@ package enum ItemBinding {
     @inline(__always)
     static func shared<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type) -> Receiver<Item> {
         let call = Call(thread)
-        // The kind's constructor put it there.
+        // The kind's constructor has put an object of this class there.
         return Receiver(call, unsafe unsafeDowncast(call.receiver.object(as: SharedItem.self).item, to: Item.self))
     }
 

@@ -107,8 +107,8 @@ enum MutexBinding {
 }
 
 extension LuaHost {
-    /// Returns where the fiber with this number has locked the mutex at an index, which has one place; nil if another
-    /// holds it.
+    /// Returns the place in the script where a fiber has locked the mutex at an index; nil if that fiber does not hold
+    /// it. The mutex has one place.
     fileprivate func place(of stack: Stack, mutex: Int32, ifHeldBy fiber: Int) -> String? {
         stack.pushUserValue(Mutex.Value.first.number, of: mutex)
         defer { stack.pop() }

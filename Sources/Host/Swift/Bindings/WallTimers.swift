@@ -18,7 +18,7 @@ final class WallTimers: LuaTimers {
         static let names: [StaticString] = ["name", "modes", "keeps_alive", "order", "tolerance"]
     }
 
-    /// (function, options or nil, moment, whether it fires when the clock is set). The last two arguments are last
+    /// (function, options or nil, moment, whether it fires when the clock is set). The last two arguments come last
     /// because further user values keep them. The new object is argument 1.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver

@@ -167,7 +167,8 @@ extension LuaThread {
                 if let report = threads.report { thread.reportIfForgotten(report) }
                 return
             }
-            // A new reference may have been made since the last strong one to this was released.
+            // Since the last strong reference to this object was released, a new object for the thread may have been
+            // made.
             let key = ObjectIdentifier(thread)
             if threads.references[key]?.reference == nil { threads.references[key] = nil }
             // A finalizer may be running, so the report, which calls Lua, waits for the next pass.

@@ -264,7 +264,7 @@ function Stream:update(settings)
     num_replicas = settings.replicas, max_age = settings.max_age and merged.max_age, max_bytes = settings.max_bytes,
     max_msgs = settings.max_messages, duplicate_window = settings.duplicates and merged.duplicate_window }
   for field, value in next, given do config[field] = value end
-  -- The server refuses to know ids for longer than messages.
+  -- The server refuses a stream that remembers ids for longer than it keeps messages.
   if given.max_age and not given.duplicate_window then
     config.duplicate_window = math.min(config.duplicate_window, given.max_age)
   end

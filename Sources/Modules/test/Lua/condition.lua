@@ -89,7 +89,7 @@ local function is_plain(tokens, first, last)
   return has_name
 end
 
--- Returns the first token at the depth of the part for which `is_wanted` is true.
+-- Returns the first token of a part for which `is_wanted` is true; tokens inside further brackets do not count.
 local function find_token(tokens, first, last, is_wanted)
   for i = first, last do
     if tokens[i].depth == tokens[first].depth and is_wanted(tokens[i]) then return i end

@@ -49,5 +49,5 @@ int linux_feed_decoder(linux_decoder *decoder, const char *bytes, size_t length)
 /// Appends decoded bytes until `to` has `limit` bytes. Returns 2 if there may be more then, 1 if not; 0 for bad data,
 /// -2 without memory.
 int linux_decode(linux_decoder *decoder, linux_bytes *to, size_t limit);
-/// Returns whether the decoded data is complete. An empty body is.
+/// Returns whether the decoded data is complete. An empty body counts as complete.
 int linux_decoder_is_whole(const linux_decoder *decoder);

@@ -31,5 +31,5 @@ void linux_begin_count(void);
 /// really waited. Time without a free processor does not count, and neither does the main thread's sleep while
 /// simulated time moves. Only on the main thread; safe in a signal handler.
 double linux_seconds_taken(void);
-/// Notes that the main thread begins or ends to sleep while simulated time moves and other loops work.
+/// Notes that the main thread begins or stops sleeping while simulated time moves and other loops work.
 void linux_count_rest(int begins);

@@ -140,7 +140,7 @@ function M.check_unix(path, name)
   raise("%s: field 'unix' must be the path of a socket, or \"@name\", got %s", name, misuse.describe(path))
 end
 
--- Converts the URL in a field of the settings to ASCII. The request fails if its host has no such form.
+-- Converts the URL in a field of the settings to ASCII. If the host cannot be written in ASCII, the request fails.
 function M.make_ascii(settings, field)
   local url = settings[field]
   if not url or not url:find "[\128-\255%%]" then return end

@@ -334,7 +334,7 @@ public final class Stream: RunLoop.EdgePort {
         set { madeRare.timeout = newValue }
     }
 
-    /// For the owner: why the last read or write was refused, if it was.
+    /// For the owner: the reason for which the last read or write was refused; nil if it was not.
     public var refusal: StreamFailure? {
         get { rare?.refusal }
         set { madeRare.refusal = newValue }

@@ -130,7 +130,8 @@ def rules(world):
 
 class Node:
     """An action, with those in its callbacks: `pieces` are texts and lists of nodes. A program that leaves out the
-    node's number lacks the whole node; one that leaves out the negative number keeps only the nodes inside it."""
+    node's number lacks the whole node. A program that leaves out the negative number keeps the nodes inside it, but not
+    the action."""
 
     def __init__(self, number, pieces):
         self.number, self.pieces = number, pieces

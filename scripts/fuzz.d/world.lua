@@ -22,8 +22,7 @@ local function descriptors()
 end
 local before = #descriptors()
 
--- The modules, made when they are first used: M.net, M.runloop. The modules, each made when its name is first used:
--- M.net, M.runloop.
+-- The modules, each made when its name is first used: M.net, M.runloop.
 M = setmetatable({ runloop = rl }, { __index = function(modules, name)
   local count = #descriptors()
   modules[name] = require("runloop." .. name)
@@ -185,7 +184,8 @@ local function check()
     why = why:gsub("\nwaiting for other tasks:.*$", "")
     why = why:gsub("\n *timer %([^\n]*the host's own%)", ""):gsub("\nmode \"[^\n]*$", "")
   until why == "nothing keeps the loop alive" and #open <= before or rl.now() > limit
-  -- A callback that still waits, or that has run the loop in which this runs, may have anything open.
+  -- A callback may still wait, or may have run the loop inside which this check runs: such a callback may have anything
+  -- open.
   if why:find "%f[%w]task %(" or why:find "its callback runs now" then return report "checked" end
   if why ~= "nothing keeps the loop alive" then report("rl.why: " .. why) end
   if #open > before then

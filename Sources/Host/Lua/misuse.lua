@@ -170,7 +170,7 @@ function misuse.expect_self(self, metatable, what)
   return self
 end
 
--- Raises unless `self` is an object with this metatable: the method was called with a dot.
+-- Raises unless `self` is an object with this metatable: the script has probably called the method with a dot.
 function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
   return self

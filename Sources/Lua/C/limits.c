@@ -174,9 +174,8 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
   set_mark(state);
 }
 
-// Lua collects its garbage when an allocation fails, and tries again. When an allocation fails, Lua collects its
-// garbage and tries again. An allocation for a buffer of Lua's library, in which functions make long strings, is not
-// tried again, and would fail although a collection would free enough memory.
+// When an allocation fails, Lua collects its garbage and tries again. An allocation for a buffer of Lua's library, in
+// which functions make long strings, is not tried again, and would fail although a collection would free enough memory.
 static int pass_mark(cl_state *state, size_t bytes) {
   size_t limit = limit_of(state), middle = bytes + (limit - bytes) / 2;
   int is_within = bytes <= limit, is_little = is_within && bytes <= state->bytes_collect;

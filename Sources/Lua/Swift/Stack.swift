@@ -354,8 +354,7 @@ public struct Stack: Hashable, @unchecked Sendable {
         return box.object(as: T.self)
     }
 
-    /// Returns the anchor's slot, a number other than 0; or 0 if there is no memory. Returns a number other than 0, or
-    /// 0 if there is no memory.
+    /// Anchors the value at an index. Returns the anchor's slot, a number other than 0; or 0 if there is no memory.
     @inlinable @inline(__always)
     public func anchor(_ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 

@@ -8,9 +8,8 @@
 #include <sys/auxv.h>
 #include <sys/random.h>
 
-// Swift's library asks for the two halves of its hash seed before `main`. Other code, such as
-// SystemRandomNumberGenerator, still asks the kernel. Everything else, such as SystemRandomNumberGenerator, still asks
-// the kernel. The definition is weak, as in arguments.c.
+// Swift's library asks for the two halves of its hash seed before `main`. Everything else, such as
+// SystemRandomNumberGenerator, still asks the kernel. The definition is weak, as in arguments.c.
 //
 // Costs if removed: 3 system calls of a start.
 

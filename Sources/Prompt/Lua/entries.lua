@@ -1,7 +1,7 @@
--- The Lua half of the prompt: compiles entries, shows values and errors, completes, and gives help. The chunk is called
--- with a function that loads a part, one that lists a directory, one that returns the text of a part, and the
--- internals. The chunk returns the functions that the prompt calls. A fifth argument is the name of a guest's chunks:
--- that prompt does not change the globals. The last argument is Lua's own `print`.
+-- The Lua half of the prompt: compiles entries, shows values and errors, completes, and gives help. The chunk returns
+-- the functions that the prompt calls. Its arguments are three functions, which load a part, list a directory and
+-- return the text of a part; the internals; the name of a guest's chunks, or nil; and Lua's own `print`. The prompt of
+-- a guest does not change the globals.
 
 local part, list_directory, text_of, internals = ...
 local guest, print = select(5, ...)

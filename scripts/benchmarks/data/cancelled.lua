@@ -1,6 +1,6 @@
--- Cancels 10,000 calls of a database, each among others that go on, and prints the wrong answers of these, the
--- connections beyond `size`, and the kB by which the process has grown in the second half: the first calls grow the
--- heap in steps.
+-- Cancels 10,000 calls of a database while other calls go on. Prints how many of the other calls got wrong answers, the
+-- number of connections beyond `size`, and the kB by which the process has grown in the second half: the first calls
+-- grow the heap in steps.
 
 local rl = require "runloop"
 local name, where, most = arg[1], arg[2], math.tointeger(arg[3])

@@ -23,8 +23,8 @@ function Places.new(options)
   }, Places)
 end
 
--- A lease is a task's right to a connection: it has the connection, the time, and the place in the script that took it,
--- or the coroutine that took it and has not left that place.
+-- A lease is a task's right to a connection: it has the connection, the time, and the place in the script that took it.
+-- While the coroutine is still at that place, the lease has the coroutine instead.
 local Lease = {}
 Lease.__index = Lease
 Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
@@ -184,7 +184,7 @@ function Places:take(wait, site)
     connection, message, code, details = open_one(self)
     if not connection then return nil, message, code, details end
   end
-  -- A driver may leave the lease of a call that has ended, and that nobody has any more, for the next one.
+  -- A driver may leave the lease of a call that has ended for the next call, if no other code refers to it.
   local lease = connection.spare
   if lease then
     connection.spare, lease.is_spare, lease.is_kept = false, false, false

@@ -206,7 +206,7 @@ function shape.request(what, kind, text, ...)
     request = from_table(what, kind, text)
   else
     -- The table has room from the beginning for the fields that `shape.note_request` sets. A table that ends with `...`
-    -- is laid out twice.
+    -- allocates its memory twice.
     local count, first, second = select("#", ...), ...
     request = {
       kind = kind, count = count, text = text, shown = text, owner = false, since = 0, number = false, waited = 0,

@@ -35,8 +35,8 @@ local function each_link(path, visit, depth)
   until not ends
 end
 
--- Watches the directories of these links, and records where the path leads. Comes before the root is watched: if a
--- directory is both, the watch of the root wants more events.
+-- Watches the directories of these links, and records where the path leads. Call this before the root is watched: a
+-- directory may be both, and the watch of the root requests more events.
 function links.watch(self)
   for number in pairs(self._links or {}) do
     if not self._directories[number] and number ~= self._above then instance.unwatch(self, number) end

@@ -8,7 +8,7 @@
 
 #include "CLuaHTTP.h"
 
-/// Flags of a request. Lua has those that http.c lists in `native.request_flags`.
+/// Flags of a request. Lua gets the flags that http.c lists in `native.request_flags`.
 enum {
   HTTP_KEEPS_ALIVE = 1,
   HTTP_IS_UPGRADE = 2,
@@ -29,8 +29,7 @@ enum {
   ANSWER_IS_SWITCH = 16
 };
 
-/// The index in a request's table of its rarely used values. The index of each rarely used value in a request's table.
-/// `native.own` has the same indices for Lua.
+/// The index of each rarely used value in a request's table. `native.own` has the same indices for Lua.
 enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_COUNT = OWN_ROUTE };
 
 /// The received bytes that were not consumed yet, and the number of them that belong to the body of a message. Begins

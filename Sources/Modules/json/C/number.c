@@ -69,8 +69,8 @@ static void make_powers(void) {
   plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-// The highest 64 bits of a product with a power. The lowest of them is set if any bit below is, so that comparisons
-// stay exact.
+// The highest 64 bits of a product with a power. The lowest of the 64 bits is set if any bit below them is, so that
+// comparisons stay exact.
 static uint64_t round_to_odd(wide power, uint64_t factor) {
   wide low = (wide)(uint64_t)power * factor;
   wide high = (wide)(uint64_t)(power >> 64) * factor + (uint64_t)(low >> 64);

@@ -7,7 +7,7 @@ local json = native.codec(function(text, shows, value)
   local unknown = text:match "^json%.encode: unknown field '(.*)'$"
   if unknown then text = text .. misuse.hint(unknown, OPTIONS) end
   if shows then text = text .. ", got " .. misuse.describe(value) end
-  -- As an argument: the text may contain format characters.
+  -- The text is an argument of the format, since it may contain format characters.
   misuse.raise("%s", text)
 end)
 

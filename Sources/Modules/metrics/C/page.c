@@ -45,7 +45,7 @@ double metrics_age(void) {
   static _Atomic double start;
   double ticks = atomic_load_explicit(&start, memory_order_relaxed);
   if (ticks == 0) atomic_store_explicit(&start, ticks = read_number("/proc/self/stat", 20), memory_order_relaxed);
-  // A sandbox that hides the file was entered at the start.
+  // If a sandbox hides the file, the process has entered the sandbox when it started.
   return seconds_of(CLOCK_BOOTTIME) - (ticks > 0 ? ticks / (double)sysconf(_SC_CLK_TCK) : linux_sandboxed_at());
 }
 

@@ -56,7 +56,7 @@ local function await_any(bus, request, next_bytes, headers, deadline)
     local answer, text, code = request.future:await(max(0, min(PATIENCE, deadline - now())))
     if answer or code or deadline - now() <= SOON then return answer, text, code, tries end
     local entry, link = request.entry, bus._link
-    -- A message that still waits for a connection is sent without this when there is one.
+    -- A message that still waits for a connection needs no repetition: the bus sends it when it is connected.
     if link and not (entry and entry.text) then
       local bytes, head = next_bytes(), headers and check.headers(headers, "request")
       local fits

@@ -357,8 +357,9 @@ function Bus:_finish(request, ...)
   request:complete(...)
 end
 
---- Takes an answer to the request with this number. The number may also be that of the message in `await_passage` of
---- nats.lua, which a new connection has sent to the old one, `link`: then all earlier messages have arrived.
+--- Takes an answer to the request with this number. The number may also belong to the message that `await_passage` of
+---   nats.lua sends from a new connection to the old one, `link`. When that message arrives, all earlier ones have
+---   arrived.
 function Bus:_answer(message, number, link)
   local request = self._waiting[number]
   if not request then

@@ -10,9 +10,9 @@
 --                                                  sets `call.renew`, the queue sends its result in place of the data
 --   ended(call, message, reason, is_last)          once: an answer, whose `data` and `headers` it may read; or nil and
 --                                                  "invalid" (nobody got it), "became invalid" (it may be handled) or
---                                                  "transport error: …". `is_last`: nobody is there, or the connection
---                                                  was lost
---   caller.nobody                                  a function to set: called with the caller after such an end, and
+--                                                  "transport error: …". `is_last`: there is no holder, or the
+--                                                  connection was lost
+--   caller.nobody                                  if set: called with the caller after an end with `is_last`, and
 --                                                  true if calls that were sent earlier may still be answered
 --   caller:drop(call)                              no task waits for its result any more: does not send the call, or
 --                                                  drops its answer
@@ -56,7 +56,7 @@ local WINDOW, UNSENT = 256, 1 << 20
 local FIRST, AGAIN, LAST = 1, 2, 1.5
 -- The number of unanswered questions after which no worker is assumed to have a call.
 local QUESTIONS = 3
--- Seconds: an event that is due sooner than this counts as due now. A shorter wait might not move a virtual clock.
+-- Seconds: an event that is due within this time counts as due now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
 -- Seconds after a reconnect in which returning holders may still be missing; seconds between two checks for them.
 local BACK, PAUSE = 2, 0.1

@@ -234,7 +234,7 @@ extension NetPart {
         guard listener.isStopping, listener.connections == 0, listener.handlers == 0, listener.stopper != 0 else {
             return
         }
-        // Not at once, since the caller is in the middle of closing.
+        // The wait ends in a later request, since the caller is in the middle of closing.
         host.loop.perform { [host] in
             guard let fiber = Fiber(context: listener.stopper), fiber.stack.reserve(4) else { return }
             listener.stopper = 0

@@ -14,7 +14,7 @@ enum StreamBinding {
             .init("is_open") { stream($0).answer { $0.isOpen } },
             .init("is_valid") { stream($0).answer { $0.isOpen } },
             .init("close") { stream($0).act { $0.close() } },
-            // (seconds): the same, but sends what is left for no longer than this.
+            // (seconds): closes as well, but sends the remaining bytes for at most this time.
             .init("close_within", saidAs: "stream:close") {
                 stream($0).run { (stream, call) throws(Misuse) in
                     stream.close(within: .nanoseconds(try call.argument(2, Seconds.self)))

@@ -438,7 +438,8 @@ static const char *take(lua_State *L, cpostgres *it, value_options *options) {
   }
 }
 
-// Returns the state at the end of an answer. On a lost connection, libpq gives one failure, and then ends for ever.
+// Returns the state at the end of an answer. On a lost connection, libpq returns one failure, and after that only ends
+// of answers.
 static const char *end_of_answer(lua_State *L, cpostgres *it) {
   if (pq.PQstatus(it->connection) == CONNECTION_OK) return "done";
   int has_failure = lua_getfield(L, ANSWER, "failure") != LUA_TNIL;

@@ -82,7 +82,7 @@ return function(parts)
   local function finish(self, connection, requests, into, is_careful)
     if is_careful then
       local state = read(self, connection, requests, into, #requests)
-      -- Without Sync, the error of a statement has to be the only end.
+      -- No Sync was sent yet, so an error of a statement ends the answers: there is nothing more to read.
       if state ~= "done" then return end
       connection.is_unsynced = false
       if not connection.box:sync() or not flush(connection) then

@@ -48,7 +48,7 @@ local function wait(connection, state)
   if watch then watch:wait(state == "unread") else wait_readable(connection.fd) end
 end
 
--- Sends what libpq has queued; `left`: the result of an earlier `flush`. Returns false if the connection is lost.
+-- Sends the bytes in libpq's queue; `left`: the result of an earlier `flush`. Returns false if the connection is lost.
 local function flush(connection, left)
   local box = connection.box
   left = left or box:flush()

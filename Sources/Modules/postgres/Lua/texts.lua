@@ -1,4 +1,4 @@
--- runloop.postgres.texts: what a statement does, as far as its words tell.
+-- runloop.postgres.texts: finds out from the words of a statement what it does.
 
 local native = require "runloop.postgres.addresses".native
 

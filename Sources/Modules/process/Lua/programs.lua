@@ -465,8 +465,8 @@ function Program:resize(rows, columns)
   return native.resize(self.input:fd(), rows, columns)
 end
 
--- A <close> cannot wait. It sends SIGTERM now, and SIGKILL if the program has not ended in time, both in the
--- background.
+-- A <close> cannot wait, so it sends SIGTERM now; SIGKILL follows in the background if the program has not ended in
+-- time.
 function Program:__close()
   if self._how then return end
   send(self, NUMBERS.TERM)

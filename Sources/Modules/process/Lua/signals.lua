@@ -37,7 +37,7 @@ end
 
 -- Signals as events ---------------------------------------------------------------------------------------------------
 
--- When a handler of these returns, the faulting instruction runs again, and would fault forever.
+-- When the handler of one of these signals returns, the faulting instruction runs again, and would fault forever.
 local FAULTS = { [NUMBERS.SEGV] = true, [NUMBERS.BUS] = true, [NUMBERS.ILL] = true, [NUMBERS.FPE] = true }
 local SIGNAL_FIELDS = { name = "any", callback = { "function", required = true }, order = "any" }
 

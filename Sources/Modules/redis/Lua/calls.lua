@@ -1,4 +1,4 @@
--- runloop.redis.calls: commands: their bytes, which of them are refused, how long they may block, and the common calls
+-- runloop.redis.calls: encodes commands, refuses some of them, and knows how long they may block; also the common calls
 -- of databases, transactions and connections.
 
 local misuse = require "runloop.misuse"

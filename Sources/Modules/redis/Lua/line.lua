@@ -49,7 +49,7 @@ function Line:answer(value)
   if kind == "table" and getmetatable(value) == Problem then
     local message, code, details = meaning(value[1])
     waiter:complete(nil, message, code, details)
-    -- The name may lead to another server by now.
+    -- The host's name may lead to another server by now, so connect again.
     if code == "EROFS" then self:fail("ECONNRESET: the server is read-only now", "ECONNRESET") end
   elseif kind == "userdata" then
     waiter:complete(nil)
@@ -76,7 +76,7 @@ local function wake(self)
   end
 end
 
---- Looks whether the server has closed the connection while it was not watched.
+--- Checks whether the server has closed the connection while the loop did not watch it.
 function Line:look()
   wake(self)
   local _ <close> = setmetatable({}, { __close = function() rest(self) end })

@@ -82,7 +82,8 @@ local function left(self)
 end
 common.left = left
 
--- Closes a descriptor whose closing `close` has left to the waiting task.
+-- Ends the wait of a task. `close` leaves a descriptor open while tasks wait for it: the last of these tasks closes the
+-- descriptor.
 local CLOSING <const> = {
   __close = function(wait)
     local self = wait.socket

@@ -50,7 +50,7 @@ local function warn_once(text)
   has_warned[text] = true
 end
 
--- Returns the first value of a parameter, which is a value or a list, that is not among the known values.
+-- Returns the first unknown value of a parameter, which is a value or a list of values.
 local function unknown(value, known)
   for _, each in next, type(value) == "table" and value or { value } do
     if not known[each] then return each end

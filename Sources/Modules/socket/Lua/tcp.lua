@@ -18,7 +18,7 @@ local concat, min, now = table.concat, math.min, rl.now
 local methods = {}
 local metatable = common.class("tcp", methods)
 
--- A client that is collected closes its descriptor; its stream does it, once there is one.
+-- A client that is collected closes its descriptor, unless it has a stream: that closes the descriptor itself.
 metatable.__gc = function(self)
   if not self.stream then common.close(self) end
 end

@@ -43,8 +43,8 @@ static void give_up(csqlite *it) {
 
 int csqlite_end_group(csqlite *it, csqlite_job *next) {
   if (!it->has_group) return 1;
-  // No job is `running` during the commit, whose failure belongs to no single write: an interruption of the next job
-  // must not hit it. It must not be interrupted because of the job that comes next.
+  // No job is `running` during the commit: its failure would belong to no single write, and an interruption of the next
+  // job must not hit it.
   csqlite_job *running = it->running;
   it->running = NULL;
   int is_good = csqlite_step_once(it, &it->commit, "commit") == SQLITE_DONE;

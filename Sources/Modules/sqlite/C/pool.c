@@ -296,7 +296,7 @@ static void run_job(csqlite *it, csqlite_job *job) {
   if (job->taken || !may_keep(it, is_query, it->began)) publish(it);
 }
 
-// Carries out the requests with which a connection begins. Returns 0 after the pool has the reason.
+// Carries out the requests with which a connection begins. If one fails, stores the reason in the pool and returns 0.
 static int open_connection(csqlite *it) {
   block_reader from = {it->pool->opening.bytes, it->pool->opening.bytes + it->pool->opening.length, 0};
   block reply = {0};

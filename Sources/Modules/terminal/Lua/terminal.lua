@@ -52,7 +52,8 @@ function Terminal:write(...)
 end
 
 -- Modes of the screen -------------------------------------------------------------------------------------------------
--- Each mode returns an object that undoes it when closed. The end of the process undoes it in any case.
+-- Each of these functions returns an object: closing it ends the mode. The end of the process ends the mode in any
+-- case.
 
 local Guard = { __name = "guard" }
 Guard.__index = Guard

@@ -76,8 +76,8 @@ local function too_late(current, name, seconds, failure, timers)
   local reads = why_late(current, details)
   if not current.real_time then
     local again = system.due()
-    -- Timers also read the clock when they are made, so a timer that is due again and again is the better explanation.
-    -- A timer is not due while its function runs. The loop reads the clock five times for each timer.
+    -- Making a timer reads the clock, too. So if a timer is due again and again, that is the better explanation. A
+    -- timer is not due while its function runs. The loop reads the clock five times for each timer.
     if ran and reads > 1000 + 8 * timers and #again == 0 then
       details[#details + 1] =
         "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"

@@ -50,7 +50,8 @@ public enum TestRecording {
             lanes.append((recorder.pointee.number, name, RunLoop.Recorder.copy(recorder).records))
         }
         for var lane in RunLoop.ended {
-            // Dated by the last event of its loop: the real end of its thread depends on the machine.
+            // The end of the loop gets the time of the loop's last event: the time at which the thread really ended
+            // depends on the machine.
             if let last = lane.records.last { lane.records.append(.init(.ended, last.time)) }
             lanes.append(lane)
         }

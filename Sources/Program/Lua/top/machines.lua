@@ -17,7 +17,7 @@ local MOST_ROWS = 10000
 
 -- Rows ----------------------------------------------------------------------------------------------------------------
 
--- The numbers come from other machines: returns one that can be shown, or nil.
+-- Returns a value that another machine has sent if it is a number that can be shown; otherwise nil.
 local function number(value)
   return type(value) == "number" and value >= 0 and value < 1e18 and value or nil
 end

@@ -102,8 +102,7 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Draws unless other code uses the editor. Draws, unless other code uses the editor: that code will draw when it
-    /// is done.
+    /// Draws, unless other code uses the editor: that code will draw when it is done.
     private func drawIfFree() {
         while true {
             queue.lock()

@@ -81,7 +81,8 @@ final class LocalPrompt: PromptOwner {
         return prompt.status ?? 0
     }
 
-    // The prompt for the C function around programs, which gets no argument; used on the main thread only.
+    // The prompt, for the C function that is called before and after programs, without an argument; used on the main
+    // thread only.
     nonisolated(unsafe) private static var current: LocalPrompt?
 
     /// `init.lua` may wait. The prompt is then shown before the file has ended.

@@ -73,7 +73,7 @@ final class Prompt {
 
     // MARK: The session
 
-    // The prompt for the C function at exit, which gets no argument; used on the main thread only.
+    // The prompt, for the C function that is called at exit, without an argument; used on the main thread only.
     nonisolated(unsafe) private static var current: Prompt?
 
     /// From now on the terminal is restored however the process ends.

@@ -28,11 +28,11 @@ enum TestCommand {
             return TestCommand.Worker(options: options, seed: UInt32(truncatingIfNeeded: seed)).run()
         }
         guard !options.isInteractive, !options.checksSyntax else {
-            Program.report("test: -i and -c make no sense before it")
+            Program.report("test: the options -i and -c make no sense before the command")
             return 64
         }
         guard options.attachName == nil else {
-            Program.report("test: --attach makes no sense before it; a test can call rl.attach()")
+            Program.report("test: the option --attach makes no sense before the command; a test can call rl.attach()")
             return 64
         }
         // The words for the workers: the number of options before `test`, these options, and then our own options.

@@ -1,4 +1,4 @@
-/// An incremental search through the history, from where it began towards older or newer entries.
+/// An incremental search through the history: it starts at one entry, and continues with older or newer ones.
 struct Search {
     /// The text to find, in UTF-8. If the text has no capital letters, the search ignores case.
     private(set) var query = ""

@@ -21,7 +21,7 @@ struct OutputTracker {
     private enum State { case ground, escape, controlSequence, string, stringEscape }
 
     private var place = Place()
-    // The place that the output on the screen has reached; the tracked bytes may be further.
+    // The place that the output on the screen has reached; `place` may be further, since it follows the tracked bytes.
     private var written = Place()
     private var state = State.ground
     private var utf8 = UTF8Decoder()
@@ -43,7 +43,7 @@ struct OutputTracker {
     /// Returns whether the unfinished line keeps its place if the screen gets another width.
     func fits(columns: Int) -> Bool { !written.hasWrapped && written.column < min(columns, self.columns) }
 
-    /// Makes the place of the tracked bytes the one on the screen.
+    /// Notes that the screen now shows all tracked bytes.
     mutating func commit() { written = place }
 
     /// Called when the cursor is at the start of a fresh row.

@@ -22,8 +22,8 @@ int linux_start_program(const linux_program *program, int *pid);
 /// Returns 0 if programs can be watched on this system; otherwise an errno: ENOSYS before Linux 5.3, or EPERM in some
 /// sandboxes.
 int linux_refuses_to_watch_programs(void);
-/// Returns whether the group of a program that was waited for still has processes. An owned program is then remembered
-/// with its group. A newer group with the same number does not count.
+/// Returns whether the group of a program that was waited for still has processes. From now on, an owned program counts
+/// as ended, and stays in the list because of its group. A newer group with the same number does not count.
 int linux_group_is_left(int pid);
 /// Forgets a program that has ended, was waited for, and has left no processes in its group.
 void linux_disown_program(int pid);

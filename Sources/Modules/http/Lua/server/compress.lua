@@ -219,7 +219,7 @@ function Pieces:add(text, is_quick)
   self.texts[#self.texts + 1], self.size = text, self.size + #text
   if self.size >= PIECE then
     local done, problem, code = self:flush(not is_quick)
-    -- The stream holds back nobody whose text becomes few bytes.
+    -- A long text may become few bytes, for which the stream never makes its writer wait: so let other tasks run here.
     if done and not is_quick then require("runloop").sleep(0) end
     return done, problem, code
   end

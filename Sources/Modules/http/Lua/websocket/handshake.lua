@@ -153,7 +153,7 @@ function M.connect(stream, target, host, settings)
     or not extension:find "server_no_context_takeover" or extension:find "client_max_window_bits") then
     return fail("EPROTO", "the server has chosen an extension that was not offered")
   end
-  -- Two fields would be joined to a list, which was not offered either.
+  -- If the answer has two such fields, the value is a list, which was not offered either.
   local protocol = fields["sec-websocket-protocol"]
   if protocol and not protocols_in(headers["sec-websocket-protocol"])[protocol] then
     return fail("EPROTO", "the server has chosen a protocol that was not offered: " .. protocol)

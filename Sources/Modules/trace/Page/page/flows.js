@@ -113,7 +113,7 @@ function arrivalsOf(l) {
   return l.arrivals;
 }
 
-// Returns the flows that a callback has sent; of a request, its message.
+// Returns the flows that a callback has sent; for a request, its message.
 function flowsOut(l, i) {
   if (l.state[i] & LASTS) return messageOf(l, i);
   const out = [];
@@ -122,7 +122,7 @@ function flowsOut(l, i) {
   return out;
 }
 
-// Returns the messages that have arrived in a callback; of a request, the last answer.
+// Returns the messages that have arrived in a callback; for a request, the last answer.
 function flowsIn(l, i) {
   const found = [];
   if (l.state[i] & LASTS) return answerOf(l, i);

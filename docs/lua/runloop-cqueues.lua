@@ -12,15 +12,14 @@ local bridge = {}
 ---@param ... any its arguments
 function bridge:wrap(fn, ...) end
 
----Runs a function in a coroutine of cqueues, and waits for it in a task: returns its results, or raises its error. If
----the waiting task is cancelled, the coroutine goes on.
+---Runs a function in a coroutine of cqueues; returns its results, or raises its error. Waits in a task. If the waiting
+---task is cancelled, the coroutine goes on.
 ---@param fn function
 ---@param ... any its arguments
 ---@return any ...
 function bridge:call(fn, ...) end
 
----Runs a function in a task of runloop's, and waits for it in a coroutine of cqueues: returns its results, or raises
----its error.
+---Runs a function in a task of runloop's; returns its results, or raises its error. Waits in a coroutine of cqueues.
 ---@param fn function
 ---@param ... any its arguments
 ---@return any ...

@@ -391,6 +391,27 @@ t.describe("jobs", function()
     t.equal({ calls, errors }, { 3, { "no", "no", "no" } })
   end)
 
+  t.it("continue with the other missed moments after an error", { starts_at = "2024-05-01 00:00:00" }, function()
+    local calls, ends = 0, 0
+    local old = rl.on_error(function() end)
+    local all <close> = schedule.daily("12:00", function()
+      calls = calls + 1
+      error "no"
+    end, { missed = "all", utc = true })
+    -- The second moment passes while the call for the first one runs.
+    local once = schedule.cron("*/10 * * * *", function(job)
+      ends = ends + 1
+      if ends == 2 then job:invalidate() else rl.sleep(900) end
+      error "no"
+    end, { missed = "once", utc = true })
+    rl.clock:set_time(utc "2024-05-04 13:00")
+    rl.sleep(1)
+    t.equal({ calls, ends }, { 4, 1 })
+    rl.sleep(901)
+    t.equal({ ends, once:is_valid() }, { 2, false })
+    rl.on_error(old)
+  end)
+
   t.it("have a name and a next time, and end", function()
     local job = schedule.daily("02:30", print, { name = "backup", utc = true, modes = { "default", "work" } })
     t.equal({ job:name(), job:is_valid(), job:next_time() }, { "backup", true, utc "2000-01-01 02:30" })

@@ -191,11 +191,11 @@ local function stamp(job, t)
   return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t)
 end
 
-local arm
+local arm, run
 
 -- Runs the function for each due moment: those in the queue, or those from `next` to `last`. No call begins before the
 -- previous one has returned.
-local function run(job)
+function run(job)
   if job._running then return end
   job._running = true
   while job._queue[1] and job._valid do
@@ -207,9 +207,17 @@ local function run(job)
     else
       table.remove(job._queue, 1)
     end
-    -- An error leaves this function, and is reported as an error of any callback. The job continues.
+    -- An error leaves this function, and is reported as an error of any callback. The job continues: the moments that
+    -- are still queued have calls of their own.
     local guard <close> = setmetatable({}, {
-      __close = function(_, failure) if failure then job._running = false end end,
+      __close = function(_, failure)
+        if not failure then return end
+        job._running = false
+        if job._queue[1] and job._valid then
+          rl.timer { delay = 0, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
+            callback = function() run(job) end }
+        end
+      end,
     })
     job._fn(job, moment)
   end

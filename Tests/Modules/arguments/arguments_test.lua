@@ -41,6 +41,9 @@ t.describe("arguments", function()
   t.it("that are missing get their default values", function()
     t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {},
       color = "auto" })
+    local places = { { "places", many = true, default = { "." } } }
+    t.equal(arguments.try(places, {}), { places = { "." } })
+    t.equal(arguments.try(places, { "a", "b" }), { places = { "a", "b" } })
   end)
 
   t.it("that are wrong raise an error with the valid values", function()

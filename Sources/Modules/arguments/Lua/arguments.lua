@@ -204,10 +204,9 @@ local function place(all, rest, values, take, fail)
   local index = 1
   for _, item in ipairs(all.positionals) do
     if item.many then
-      values[item.key] = {}
+      if item.entry.required and not rest[index] then fail("%s is missing", item.label:upper()) end
       for n = index, #rest do take(item, item.label:upper(), rest[n]) end
       index = #rest + 1
-      if item.entry.required and #values[item.key] == 0 then fail("%s is missing", item.label:upper()) end
     elseif rest[index] ~= nil then
       take(item, item.label:upper(), rest[index])
       index = index + 1

@@ -1,6 +1,7 @@
 -- runloop.terminal and runloop.log, in a separate terminal.
 
 local process = require "runloop.process"
+local rl = require "runloop"
 local terminal = require "runloop.terminal"
 local t = require "runloop.test"
 
@@ -186,6 +187,62 @@ t.describe("a terminal", function()
     program:wait(10)
     program.input:close()
     t.error(function() process.start { "cat", foreground = true, detached = true } end, "process.start: foreground: ")
+  end)
+
+  t.it("reads no key while a handler waits, or while a program has the terminal", REAL, function()
+    local program = run [[
+      local rl, process = require "runloop", require "runloop.process"
+      local t = assert(require "runloop.terminal".open())
+      local raw = assert(t:raw { paste = false })
+      rl.on_error(function(message) t:write("error ", message, ";") end)
+      local function say(name, key) t:write(name, " ", key.name, ";") end
+      t:on_key(function(key)
+        say("first", key)
+        if key.name == "w" then
+          rl.sleep(0.2)
+          local dialogue <close> = t:on_key(function(key) say("dialogue", key) end)
+          rl.sleep(0.2)
+        elseif key.name == "escape" then
+          rl.sleep(0.1)
+          error("mistake", 0)
+        elseif key.name == "a" then
+          say("asked", t:read_key())
+        elseif key.name == "p" then
+          raw:close()
+          rl.task(function()
+            local p = assert(process.start { "sh", "-c", "sleep 0.3; read x; echo got $x", foreground = true })
+            t:write("begun ", select(3, t:raw()), ";")
+            p:wait()
+            raw = assert(t:raw())
+            t:write "raw again;"
+          end)
+        end
+      end)
+      t:write "ready;"
+      rl.sleep(20) ]]
+    local function expect(text)
+      local before, problem = program.output:read_until(text, { timeout = 10 })
+      t.truthy(before, problem or text)
+      return before
+    end
+    expect "ready;"
+    program.input:write "wxy"
+    expect "first w;"
+    t.equal(expect "dialogue y;", "dialogue x;")
+    rl.sleep(0.4)
+    program.input:write "ab"
+    expect "asked b;"
+    program.input:write "\27\27"
+    for _, text in ipairs { "first escape;", "first escape;", "error mistake;", "error mistake;" } do expect(text) end
+    program.input:write "p"
+    expect "begun EBUSY;"
+    program.input:write "mine\n"
+    expect "got mine"
+    expect "raw again;"
+    program.input:write "z"
+    t.equal(expect "first z;", "")
+    program:stop()
+    program.input:close()
   end)
 
   t.it("cannot be opened in a process without a terminal", REAL, function()

@@ -197,6 +197,8 @@ int linux_terminal_to_lend(void) {
   return -1;
 }
 
+int linux_terminal_is_lent(void) { return lent_to != 0; }
+
 void linux_lend_terminal(int group) {
   linux_guard_terminals();
   lent_to = group;

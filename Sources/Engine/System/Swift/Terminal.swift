@@ -75,8 +75,10 @@ package enum RawTerminal {
     /// - Parameters:
     ///   - fd: The descriptor of the terminal.
     ///   - signals: Whether Control-C and similar keys still send signals.
-    /// - Throws: ENOTTY; EMFILE if eight terminals are raw already.
+    /// - Throws: ENOTTY; EMFILE if eight terminals are raw already; EBUSY while a program has the terminal, because the
+    ///   kernel would stop this process.
     package static func begin(_ fd: Int32, signals: Bool) throws(SystemError) {
+        guard !isLent else { throw isBusy }
         guard linux_raw_terminal(fd, signals ? 1 : 0) == 0 else { throw SystemError("tcsetattr", "descriptor \(fd)") }
     }
 
@@ -104,11 +106,16 @@ package enum RawTerminal {
     package static func toLend() throws(SystemError) -> Int32? {
         let fd = linux_terminal_to_lend()
         if fd >= 0 { return fd }
-        if linux_errno() == EBUSY {
-            throw SystemError("tcsetpgrp", errno: EBUSY, reason: "another program has the terminal")
-        }
+        if linux_errno() == EBUSY { throw isBusy }
         return nil
     }
+
+    private static var isBusy: SystemError {
+        SystemError("tcsetpgrp", errno: EBUSY, reason: "another program has the terminal")
+    }
+
+    /// Whether a program has the terminal now.
+    package static var isLent: Bool { linux_terminal_is_lent() != 0 }
 
     /// Lends the terminal to a stopped program that continues, if this process has it again.
     package static func lendAgain(to group: Int32) {

@@ -15,6 +15,8 @@ local max, min, utf8_offset = math.max, math.min, utf8.offset
 
 -- Seconds that an Escape waits for the rest of a sequence before it counts as the key.
 local ESCAPE = 0.05
+-- Seconds between two checks whether a program has returned the terminal.
+local LENT = 0.05
 local PASTE_ON, PASTE_OFF = "\27[?2004h", "\27[?2004l"
 local MOUSE_ON, MOUSE_OFF = "\27[?1002h\27[?1006h", "\27[?1006l\27[?1002l"
 local SCREEN_ON, SCREEN_OFF = "\27[?1049h\27[H\27[2J", "\27[?1049l"
@@ -34,7 +36,7 @@ function terminal.open()
   if not fd then
     return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO"
   end
-  return setmetatable({ _fd = fd, _undo = {}, _handlers = {} }, Terminal)
+  return setmetatable({ _fd = fd, _undo = {}, _handlers = {}, _resting = {}, _keys = {}, _readers = 0 }, Terminal)
 end
 
 function Terminal:size() return native.size(self_of(self, "size")._fd) end
@@ -138,45 +140,106 @@ local Handler = objects.class("runloop.terminal.KeyHandler", {
   __name = "key handler", __stays = true, __item = "_port",
 })
 
+-- Ends the rest of the ports that waited for a busy handler.
+local function wake(self)
+  local ports = self._resting
+  self._resting = {}
+  for port in pairs(ports) do if port:is_valid() then port:set_events "r" end end
+end
+
+local start
+
+local function handle(handler)
+  local done <close> = setmetatable({}, { __close = function(_, failure)
+    handler._busy = false
+    -- If an error has ended the task, another task handles the next key.
+    if failure then start(handler) end
+    if not handler._busy then wake(handler._terminal) end
+  end })
+  while handler._queue[1] do handler._fn(table.remove(handler._queue, 1), handler._terminal) end
+end
+
+-- Keys are handled one after the other, even if the function waits.
+function start(handler)
+  if handler._busy or not handler._queue[1] then return end
+  handler._busy = true
+  rl.task(handle, handler)
+end
+
+-- Returns the handler that gets the keys in the running mode.
+local function newest(self)
+  local loop = rl.current()
+  local mode, handler = loop:mode() or "default", nil
+  for _, each in ipairs(self._handlers) do
+    if loop:contains(each._port, mode) then handler = each end
+  end
+  return handler
+end
+
+local function deliver(self, keys)
+  local handler = newest(self)
+  -- If no handler is left for the rest of a sequence, the next call of `read_key` returns it.
+  local queue = handler and handler._queue or self._keys
+  for _, key in ipairs(keys) do queue[#queue + 1] = key end
+  if handler then start(handler) end
+end
+
 function Handler:invalidate()
   if not self._valid then return end
   self._valid = false
   self._port:invalidate()
   local handlers = self._terminal._handlers
   for index, handler in ipairs(handlers) do
-    if handler == self then return table.remove(handlers, index) end
+    if handler == self then
+      table.remove(handlers, index)
+      break
+    end
   end
+  -- The next handler gets the keys that this one has not handled.
+  local queue = self._queue
+  self._queue = {}
+  if queue[1] then deliver(self._terminal, queue) end
+  wake(self._terminal)
 end
 Handler.__close = Handler.invalidate
 function Handler:is_valid() return self._valid end
 objects.methods(Handler, "handler")
 
-local function handle(handler)
-  local queue <const> = handler._queue
-  local done <close> = setmetatable({}, { __close = function() handler._busy = false end })
-  while queue[1] and handler._valid do handler._fn(table.remove(queue, 1), handler._terminal) end
+-- While a program has the terminal, the kernel stops every other process that reads from it. So the port rests until
+-- the program has ended.
+local function await_return(port)
+  local loop, modes, timer = rl.current(), {}, nil
+  for _, mode in ipairs(loop:modes()) do if loop:contains(port, mode) then modes[#modes + 1] = mode end end
+  port:set_events ""
+  timer = rl.timer {
+    delay = LENT, interval = LENT, name = "terminal", modes = modes, keeps_alive = false,
+    callback = function()
+      if port:is_valid() and native.is_lent() then return end
+      timer:invalidate()
+      if port:is_valid() then port:set_events "r" end
+    end,
+  }
 end
 
-local function deliver(self, keys)
-  local loop = rl.current()
-  local mode = loop:mode() or "default"
-  local handler
-  for _, each in ipairs(self._handlers) do
-    if loop:contains(each._port, mode) then handler = each end
+-- Returns whether no key may be read at the moment. After a hang-up, reading only finds the end.
+local function holds_back(self, port, events)
+  if find(events, "h", 1, true) then return false end
+  if native.is_lent() then
+    await_return(port)
+    return true
   end
-  if not handler then return end
-  local queue = handler._queue
-  for _, key in ipairs(keys) do queue[#queue + 1] = key end
-  if handler._busy then return end
-  -- Keys are handled one after the other, even if the function waits.
-  handler._busy = true
-  rl.task(handle, handler)
+  local handler = newest(self)
+  if not handler or not handler._busy then return false end
+  self._resting[port] = true
+  port:set_events ""
+  return true
 end
 
 -- Reads the next keys, or the rest of a paste. The function reads at most one key from the kernel, so that the next
 -- handler gets the later keys.
 local LONGEST_KEY = 16
-local function take_key(self)
+local function take_key(self, port, events)
+  if holds_back(self, port, events) then return end
   local decoder, taken = self._decoder, 0
   while true do
     local bytes = native.read(self._fd, taken < LONGEST_KEY and 1 or 4096)
@@ -203,7 +266,8 @@ end
 
 local function listen(self, fn)
   self._decoder = self._decoder or native.decoder()
-  local port = rl.fd_port { fd = self._fd, name = "keys", callback = function() take_key(self) end }
+  local port = rl.fd_port { fd = self._fd, name = "keys",
+    callback = function(port, events) take_key(self, port, events) end }
   local handler = setmetatable({ _terminal = self, _port = port, _fn = fn, _queue = {}, _valid = true }, Handler)
   internals.set_subject(handler, "key handler " .. objects.made_at())
   table.insert(self._handlers, handler)
@@ -224,20 +288,35 @@ function Terminal:on_key(fn)
   return handler
 end
 
+-- Reads as many keys as tasks wait in `read_key`. All other keys stay in the kernel, for handlers and programs.
+local function stop_reading(self)
+  if #self._keys < self._readers or not self._reader then return end
+  self._reader:invalidate()
+  self._reader = nil
+end
+
+local function read_for_tasks(self)
+  self._reader = self:on_key(function(key)
+    self._keys[#self._keys + 1] = key
+    self._came:signal()
+    stop_reading(self)
+  end)
+end
+
 function Terminal:read_key(timeout)
   self_of(self, "read_key")
   misuse.optional(timeout, "seconds", "terminal:read_key", 1)
-  if not self._reader then
-    self._keys, self._came = {}, objects.condition "terminal:read_key"
-    self._reader = self:on_key(function(key)
-      self._keys[#self._keys + 1] = key
-      self._came:signal()
-    end)
-  end
+  self._came = self._came or objects.condition "terminal:read_key"
   local limit = timeout and rl.now() + timeout
-  local heard <close> = require "runloop.waiting_modes"(self._reader._port)
+  self._readers = self._readers + 1
+  local done <close> = setmetatable({}, { __close = function()
+    self._readers = self._readers - 1
+    stop_reading(self)
+  end })
   while #self._keys == 0 do
     if self._fd < 0 then return nil end
+    if not self._reader then read_for_tasks(self) end
+    local heard <close> = require "runloop.waiting_modes"(self._reader._port)
     local woken, reason = self._came:wait(limit and max(0, limit - rl.now()))
     if not woken and #self._keys == 0 then return nil, reason end
   end
@@ -257,7 +336,10 @@ end
 
 function Terminal:close()
   if self._fd < 0 then return end
-  for index = #self._handlers, 1, -1 do self._handlers[index]:invalidate() end
+  for index = #self._handlers, 1, -1 do
+    self._handlers[index]._queue = {}
+    self._handlers[index]:invalidate()
+  end
   if self._escape then self._escape:invalidate() end
   native.cook(self._fd)
   native.close(self._fd)

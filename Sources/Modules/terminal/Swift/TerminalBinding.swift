@@ -14,6 +14,8 @@ enum TerminalBinding {
             },
             .init("size") { Call.run($0) { call throws(Misuse) in try size(call) } },
             .init("raw") { Call.run($0) { call throws(Misuse) in try raw(call) } },
+            // Whether a program that this process has started has the terminal.
+            .init("is_lent") { Call.answer($0) { _ in RawTerminal.isLent } },
             .init("cook") { Call.act($0) { call throws(Misuse) in RawTerminal.end(try call.number32()) } },
             .init("farewell") { Call.act($0) { call throws(Misuse) in try farewell(call) } },
             // Opens the terminal that controls the process, whatever its standard descriptors are. The descriptor does

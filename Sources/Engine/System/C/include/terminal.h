@@ -71,6 +71,8 @@ int linux_terminal_size(int fd, int *rows, int *columns);
 /// Returns a descriptor of the terminal if this process's group is in the foreground. -1 and errno: EBUSY if it is lent
 /// already, ENOTTY if there is none to lend.
 int linux_terminal_to_lend(void);
+/// Returns whether the terminal is lent.
+int linux_terminal_is_lent(void);
 /// Lends the terminal to a process group, until this process ends or takes it back.
 void linux_lend_terminal(int group);
 /// Takes the terminal back, with its previous settings, if this group has it; 0 for any group. Safe in a signal

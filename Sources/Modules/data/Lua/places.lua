@@ -14,11 +14,13 @@ Places.__index = Places
 
 --- Makes the places. `open` makes a connection, or returns nil and the reason; `connection:close()` ends one. If there
 --- is `give(lease)`, <close> of a lease calls it unless the lease is kept. `on_late()` is called when a connection
---- becomes idle because its task has stopped waiting for it.
+--- becomes idle because its task has stopped waiting for it. If a driver has calls that use an idle connection without
+--- a lease, `connection:claim()` returns the coroutine of such a call, and nil without one; the driver then gives the
+--- lease back. `quick:has_calls()` returns whether there may be such a call.
 function Places.new(options)
   return setmetatable({
     size = options.size, open = options.open, give_back = options.give, most_waiting = options.max_waiting or 10000,
-    on_late = options.on_late,
+    on_late = options.on_late, quick = false,
     idle = {}, taken = {}, waiting = {}, first = 1, last = 0, count = 0, cancelled = 0,
   }, Places)
 end
@@ -28,6 +30,24 @@ end
 local Lease = {}
 Lease.__index = Lease
 Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
+
+local function lease(self, connection, site)
+  local it = setmetatable({
+    places = self, connection = connection, since = now(), site = site, is_busy = false, is_kept = false,
+    draining = false,
+  }, Lease)
+  self.taken[connection] = it
+  return it
+end
+
+-- Gives leases to the calls that use idle connections without one.
+local function settle(self)
+  if not self.quick or not self.quick:has_calls() then return end
+  for index = #self.idle, 1, -1 do
+    local task = self.idle[index]:claim()
+    if task then lease(self, remove(self.idle, index), task) end
+  end
+end
 
 -- If an error ends a coroutine of the script, Lua does not close its <close> variables. A call in the coroutine, which
 -- does not wait in the coroutine itself, would then keep its connection. Does nothing for coroutines that go on, or
@@ -169,6 +189,7 @@ end
 --- or nil, the reason and its code.
 function Places:take(wait, site)
   if self.closed then return nil, self.closed, "ENOTCONN" end
+  settle(self)
   local connection, message, code, details = remove(self.idle), nil, nil, nil
   if not connection and self.count >= self.size then
     reclaim(self)
@@ -184,19 +205,13 @@ function Places:take(wait, site)
     connection, message, code, details = open_one(self)
     if not connection then return nil, message, code, details end
   end
-  -- A driver may leave the lease of a call that has ended for the next call, if no other code refers to it.
-  local lease = connection.spare
-  if lease then
-    connection.spare, lease.is_spare, lease.is_kept = false, false, false
-    lease.places, lease.since, lease.site = self, now(), site
-  else
-    lease = setmetatable({
-      places = self, connection = connection, since = now(), site = site, is_busy = false, is_kept = false,
-      on_give = false, draining = false, is_spare = false,
-    }, Lease)
-  end
-  self.taken[connection] = lease
-  return lease
+  return lease(self, connection, site)
+end
+
+--- Returns the lease of a connection that a task uses; nil if none does.
+function Places:lease_of(connection)
+  settle(self)
+  return self.taken[connection]
 end
 
 --- Takes a connection back from a lease.
@@ -227,6 +242,7 @@ end
 
 --- Forgets a connection that has ended while it was idle.
 function Places:forget(connection)
+  settle(self)
   for index, idle in ipairs(self.idle) do
     if idle == connection then
       remove(self.idle, index)
@@ -249,12 +265,16 @@ function Places:reap(since)
 end
 
 --- Returns whether no connection is in use.
-function Places:is_idle() return next(self.taken) == nil end
+function Places:is_idle()
+  settle(self)
+  return next(self.taken) == nil
+end
 
 --- Closes the idle connections, and each used one when it is given back. Tasks that wait get `reason`. `close_one`, if
 --- given, closes the idle ones.
 function Places:close(reason, close_one)
   if self.closed then return end
+  settle(self)
   reclaim(self)
   self.closed = reason
   for _, connection in ipairs(self.idle) do
@@ -267,6 +287,7 @@ end
 
 --- Returns the numbers of connections, of idle ones, and of calls that wait for a connection.
 function Places:numbers()
+  settle(self)
   local waiting = 0
   for i = self.first, self.last do if not self.waiting[i].gave_up then waiting = waiting + 1 end end
   return self.count, #self.idle, waiting

@@ -84,21 +84,8 @@ function shape.note(self, kind, text)
   return number
 end
 
---- Does the same for a quick call, whose <close> variable ends it by `shape.forget`.
-function shape.note_quickly(self, kind, text, task)
-  local it = note_of(self, kind, text)
-  calls[task] = it
-  return begin_record(it)
-end
-
---- Ends what a quick call has noted. `number`: the number of the call's record, if the record has not ended yet.
-function shape.forget(task, number)
-  calls[task] = nil
-  if number then ends(number, 0, 0, nil, true) end
-end
-
---- The notes of calls, by coroutine.
-shape.calls = calls
+--- The functions that begin and end a record.
+shape.begins, shape.ends = begins, ends
 
 --- Does the same as `shape.note`, but keeps the note in a request, and counts the time from now. `is_recorded`:
 --- whether its connection records it.
@@ -159,11 +146,19 @@ end
 -- Other modules may have set such a function, too; call it for their waits.
 local other_call = internals.call_of
 
+--- A driver whose calls may wait without a note sets this function. It returns the kind and the text of the call in
+--- which a coroutine waits, and the database; nothing if there is none.
+function shape.unnoted_call() end
+
 --- Returns the call of a database that a coroutine waits for, without values; nil if there is none. `seconds`: how long
 --- the coroutine has waited.
 function internals.call_of(task, seconds)
   local call = calls[task]
-  if not call then return other_call and other_call(task, seconds) end
+  if not call then
+    local kind, text, db = shape.unnoted_call(task)
+    if kind then return shape.show_call(kind, text, db, seconds) end
+    return other_call and other_call(task, seconds)
+  end
   return shape.show_call(call.kind, call.shown, call.owner, call.since and rl.now() - call.since or seconds)
 end
 

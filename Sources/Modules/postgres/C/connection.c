@@ -11,8 +11,6 @@
 #include "CJSON.h"
 #include "private.h"
 
-enum { BYTES_CLASS = 1, DECODE = 2 };  // upvalues
-
 cpostgres *cpostgres_hold(lua_State *L, int index) {
   cpostgres **at = luaL_testudata(L, index, CPOSTGRES_CLASS);
   if (!at || !*at) return NULL;
@@ -26,7 +24,7 @@ cpostgres *cpostgres_hold(lua_State *L, int index) {
 static int make(lua_State *L) {
   lua_Integer count = luaL_len(L, 1);
   double seconds = luaL_checknumber(L, 3);
-  cpostgres **at = lua_newuserdatauv(L, sizeof *at, 0);
+  cpostgres **at = lua_newuserdatauv(L, sizeof *at, CONNECTION_VALUES);
   *at = NULL;
   luaL_setmetatable(L, CPOSTGRES_CLASS);
   cpostgres *it = *at = calloc(1, sizeof *it);
@@ -75,35 +73,32 @@ static int parameter(lua_State *L) {
   return lua_pushstring(L, pq.PQparameterStatus(cpostgres_self(L)->connection, luaL_checkstring(L, 2))), 1;
 }
 
-static int push_liveness(lua_State *L, cpostgres *it) {
-  lua_pushboolean(L, !it->is_ending && pq.PQstatus(it->connection) == CONNECTION_OK);
-  return 1;
-}
-
-static int is_readable(cpostgres *it) {
+int cpostgres_is_readable(cpostgres *it) {
   struct pollfd file = {pq.PQsocket(it->connection), POLLIN, 0};
   return poll(&file, 1, 0) > 0;
 }
 
-// Drops notifications, which a statement of the script has asked for: libpq would keep them as long as the connection.
-static void drop_notifications(cpostgres *it) {
+void cpostgres_drop_notifications(cpostgres *it) {
   PGnotify *one;
   while (!it->keeps_notifications && (one = pq.PQnotifies(it->connection))) pq.PQfreemem(one);
 }
 
-// is_alive() -> whether the connection, which must be idle, is still open
-static int is_alive(lua_State *L) {
-  cpostgres *it = cpostgres_self(L);
-  for (int i = 0; i < 20 && !it->is_ending && is_readable(it); i++) {
-    if (!pq.PQconsumeInput(it->connection)) return lua_pushboolean(L, 0), 1;
+static int stands_now(const cpostgres *it) { return !it->is_ending && pq.PQstatus(it->connection) == CONNECTION_OK; }
+
+int cpostgres_is_alive(cpostgres *it) {
+  for (int i = 0; i < 20 && !it->is_ending && cpostgres_is_readable(it); i++) {
+    if (!pq.PQconsumeInput(it->connection)) return 0;
     pq.PQisBusy(it->connection);
   }
-  drop_notifications(it);
-  return push_liveness(L, it);
+  cpostgres_drop_notifications(it);
+  return stands_now(it);
 }
 
+// is_alive() -> whether the connection, which must be idle, is still open
+static int is_alive(lua_State *L) { return lua_pushboolean(L, cpostgres_is_alive(cpostgres_self(L))), 1; }
+
 // stands() -> false if the connection is known to be lost
-static int stands(lua_State *L) { return push_liveness(L, cpostgres_self(L)); }
+static int stands(lua_State *L) { return lua_pushboolean(L, stands_now(cpostgres_self(L))), 1; }
 
 // shut() ends the connection; a task that waits for it continues
 static int shut(lua_State *L) { return shutdown(pq.PQsocket(cpostgres_self(L)->connection), SHUT_RDWR), 0; }
@@ -270,221 +265,20 @@ static int start(lua_State *L) {
   return flush(L);
 }
 
-// execute(name, values...) sends a prepared statement with at most 16 values; rows arrive one by one. -> the result of
-// `flush`; nil if a value is refused: then nothing was sent
-static int execute(lua_State *L) {
-  cpostgres *it = cpostgres_self(L);
-  const char *name = luaL_checkstring(L, 2);
-  size_t count = (size_t)lua_gettop(L) - 2;
-  if (count > SLOTS) return 0;
+int cpostgres_execute(lua_State *L, cpostgres *it, const char *name, size_t count) {
+  if (count > SLOTS) return PARAMETER_REFUSED;
   parameter_slot slots[SLOTS];
   const char *values[SLOTS];
   int lengths[SLOTS], formats[SLOTS];
   Oid types[SLOTS];
-  if (send_with(L, it, NULL, name, count, slots, values, lengths, formats, types) > 1) return 0;
-  if (!lua_toboolean(L, -1)) return lua_pushinteger(L, -1), 1;
-  return start(L);
-}
-
-// Receiving -----------------------------------------------------------------------------------------------------------
-
-enum { ANSWER = 2, LISTS, NULLS, MOST, KEEP, EACH, ROWS, NAMES };
-enum { SHORT_ROW = 32 };  // columns whose lengths are kept
-
-static void set_text(lua_State *L, const char *name, const char *text) {
-  if (!text) return;
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, name);
-}
-
-// Sets answer.failure to a table with the fields of the server's refusal.
-static void note_failure(lua_State *L, cpostgres *it) {
-  const PGresult *result = it->result;
-  static const struct {
-    const char *name;
-    int field;
-  } fields[] = {
-      {"code", PG_DIAG_SQLSTATE},      {"message", PG_DIAG_MESSAGE_PRIMARY},        {"detail", PG_DIAG_MESSAGE_DETAIL},
-      {"hint", PG_DIAG_MESSAGE_HINT},  {"constraint", PG_DIAG_CONSTRAINT_NAME},     {"table", PG_DIAG_TABLE_NAME},
-      {"column", PG_DIAG_COLUMN_NAME}, {"severity", PG_DIAG_SEVERITY_NONLOCALIZED},
-  };
-  it->has_problem = 1;
-  lua_createtable(L, 0, 9);
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-    set_text(L, fields[i].name, pq.PQresultErrorField(result, fields[i].field));
-  const char *position = pq.PQresultErrorField(result, PG_DIAG_STATEMENT_POSITION);
-  if (position) {
-    lua_pushinteger(L, atoi(position));
-    lua_setfield(L, -2, "position");
-  }
-  if (!pq.PQresultErrorField(result, PG_DIAG_SQLSTATE)) set_text(L, "lost", pq.PQresultErrorMessage(result));
-  lua_setfield(L, ANSWER, "failure");
-}
-
-// Fills the list of names. Returns 0, with answer.twice, if two columns have one name.
-static int note_names(lua_State *L, cpostgres *it, int columns) {
-  const PGresult *result = it->result;
-  for (int i = 0; i < columns; i++) {
-    const char *name = pq.PQfname(result, i);
-    for (int k = 0; !lua_toboolean(L, LISTS) && k < i; k++)
-      if (!strcmp(name, pq.PQfname(result, k))) {
-        lua_pushstring(L, name);
-        lua_setfield(L, ANSWER, "twice");
-        it->has_problem = 1;
-        return 0;
-      }
-    lua_pushstring(L, name);
-    lua_rawseti(L, NAMES, i + 1);
-  }
-  lua_pushboolean(L, 1);
-  lua_setfield(L, ANSWER, "has_names");
-  return 1;
-}
-
-// Pushes a row. `lengths`: those of the values in its first SHORT_ROW columns.
-static void push_row(lua_State *L, const PGresult *result, int row, int columns, const int *lengths,
-                     const value_options *options) {
-  int is_list = options->is_list;
-  lua_createtable(L, is_list ? columns : 0, is_list ? 0 : columns);
-  for (int i = 0; i < columns; i++) {
-    int length = i < SHORT_ROW ? lengths[i] : pq.PQgetlength(result, row, i);
-    // Only an empty value may be NULL.
-    int is_null = length == 0 && pq.PQgetisnull(result, row, i);
-    if (is_null && !options->has_nulls) continue;
-    if (!is_list) lua_rawgeti(L, NAMES, i + 1);
-    if (is_null) lua_pushlightuserdata(L, NULL);
-    else cpostgres_push(L, options, pq.PQftype(result, i), pq.PQgetvalue(result, row, i), (size_t)length);
-    if (is_list) lua_rawseti(L, -2, i + 1);
-    else lua_rawset(L, -3);
-  }
-}
-
-// Sets answer.value to the first column of a row.
-static void set_value(lua_State *L, const PGresult *result, int row, const value_options *options) {
-  if (pq.PQgetisnull(result, row, 0) && !options->has_nulls) return;
-  if (pq.PQgetisnull(result, row, 0)) lua_pushlightuserdata(L, NULL);
-  else
-    cpostgres_push(L, options, pq.PQftype(result, 0), pq.PQgetvalue(result, row, 0),
-                   (size_t)pq.PQgetlength(result, row, 0));
-  lua_setfield(L, ANSWER, "value");
-}
-
-// Takes the rows of a result. Returns 0 if reading the answer must stop: answer.twice or answer.is_too_large has the
-// reason.
-static int take_rows(lua_State *L, cpostgres *it, value_options *options) {
-  PGresult *result = it->result;
-  int columns = pq.PQnfields(result), count = pq.PQntuples(result), lengths[SHORT_ROW];
-  if (options->has_rows && lua_rawlen(L, NAMES) == 0 && columns > 0 && !note_names(L, it, columns)) return 0;
-  for (int row = 0; row < count && it->rows < options->keep; row++) {
-    if (options->each) it->bytes = 0;
-    for (int i = 0; i < columns; i++) {
-      int length = pq.PQgetlength(result, row, i);
-      if (i < SHORT_ROW) lengths[i] = length;
-      it->bytes += length;
-    }
-    if (it->bytes > options->most) {
-      lua_pushboolean(L, 1);
-      lua_setfield(L, ANSWER, "is_too_large");
-      return 0;
-    }
-    it->rows++;
-    if (options->has_rows) {
-      push_row(L, result, row, columns, lengths, options);
-      lua_rawseti(L, ROWS, ++options->placed);
-    } else if (columns > 0) {
-      set_value(L, result, row, options);
-    }
-  }
-  return 1;
-}
-
-static void note_count(lua_State *L, PGresult *result) {
-  static const char *const changing[] = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"};
-  const char *status = pq.PQcmdStatus(result);
-  for (size_t i = 0; i < sizeof changing / sizeof *changing; i++)
-    if (!strncmp(status, changing[i], strlen(changing[i]))) {
-      lua_pushinteger(L, strtoll(pq.PQcmdTuples(result), NULL, 10));
-      lua_setfield(L, ANSWER, "count");
-    }
-  if (!lua_istable(L, ROWS)) return;
-  lua_pushstring(L, status);
-  lua_setfield(L, ANSWER, "status");
-}
-
-static const char *take(lua_State *L, cpostgres *it, value_options *options) {
-  switch (pq.PQresultStatus(it->result)) {
-    case PGRES_TUPLES_OK: note_count(L, it->result);  // fall through
-    case PGRES_SINGLE_TUPLE: return take_rows(L, it, options) ? NULL : "stopped";
-    case PGRES_COMMAND_OK: note_count(L, it->result); return NULL;
-    case PGRES_PIPELINE_SYNC: return "synced";
-    case PGRES_EMPTY_QUERY:
-    case PGRES_PIPELINE_ABORTED:
-      lua_pushboolean(L, 1);
-      lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_EMPTY_QUERY ? "is_empty" : "is_skipped");
-      it->has_problem = 1;
-      return NULL;
-    case PGRES_COPY_IN:
-    case PGRES_COPY_OUT:
-    case PGRES_COPY_BOTH:
-      lua_pushinteger(L, pq.PQnfields(it->result));
-      lua_setfield(L, ANSWER, pq.PQresultStatus(it->result) == PGRES_COPY_IN ? "takes" : "gives");
-      return "copy";
-    default:
-      // A failure that the server has reported is more useful than libpq's own, which says that the connection is
-      // closed.
-      if (lua_getfield(L, ANSWER, "failure") == LUA_TNIL) note_failure(L, it);
-      lua_pop(L, 1);
-      return NULL;
-  }
-}
-
-// Returns the state at the end of an answer. On a lost connection, libpq returns one failure, and after that only ends
-// of answers.
-static const char *end_of_answer(lua_State *L, cpostgres *it) {
-  if (pq.PQstatus(it->connection) == CONNECTION_OK) return "done";
-  int has_failure = lua_getfield(L, ANSWER, "failure") != LUA_TNIL;
-  lua_pop(L, 1);
-  return has_failure ? "done" : "lost";
-}
-
-// poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
-// "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
-// "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
-// the first value goes to answer.value. Also returns whether the call is over: the whole answer has come without a
-// problem, and no transaction is open.
-static int poll_answer(lua_State *L) {
-  cpostgres *it = cpostgres_self(L);
-  lua_settop(L, EACH);
-  lua_getfield(L, ANSWER, "rows");
-  lua_getfield(L, ANSWER, "names");
-  lua_pushvalue(L, lua_upvalueindex(DECODE));
-  value_options options = {
-      .has_nulls = lua_toboolean(L, NULLS),
-      .decode = lua_gettop(L),
-      .is_list = lua_toboolean(L, LISTS),
-      .has_rows = lua_istable(L, ROWS),
-      .each = lua_toboolean(L, EACH),
-      .most = luaL_checkinteger(L, MOST),
-      .keep = luaL_checkinteger(L, KEEP),
-  };
-  if (options.has_rows) options.placed = (lua_Integer)lua_rawlen(L, ROWS);
-  luaL_checkstack(L, 20, NULL);
-  int is_lost = !pq.PQconsumeInput(it->connection);
-  const char *state = NULL;
-  while (!state && !pq.PQisBusy(it->connection)) {
-    if (it->result) pq.PQclear(it->result);
-    it->result = pq.PQgetResult(it->connection);
-    state = it->result ? take(L, it, &options) : end_of_answer(L, it);
-  }
-  if (it->result) pq.PQclear(it->result);
-  it->result = NULL;
-  drop_notifications(it);
-  int is_whole = state && !strcmp(state, "done") && !it->has_problem;
-  if (!state && (is_lost || pq.PQstatus(it->connection) != CONNECTION_OK)) state = "lost";
-  if (!state) state = is_readable(it) ? "unread" : "more";
-  lua_pushstring(L, state);
-  lua_pushboolean(L, is_whole && pq.PQtransactionStatus(it->connection) == PQTRANS_IDLE);
-  return 2;
+  int top = lua_gettop(L);
+  int is_refused = send_with(L, it, NULL, name, count, slots, values, lengths, formats, types) > 1;
+  int is_sent = !is_refused && lua_toboolean(L, -1);
+  lua_settop(L, top);
+  if (is_refused) return PARAMETER_REFUSED;
+  if (!is_sent) return -1;
+  pq.PQsetSingleRowMode(it->connection);
+  return pq.PQflush(it->connection);
 }
 
 // notifications() -> list: the channel and the text of each notification in turn. Before the first call of this
@@ -503,72 +297,26 @@ static int notifications(lua_State *L) {
   return 1;
 }
 
-// Places --------------------------------------------------------------------------------------------------------------
-
-static int push_options(lua_State *L, PQconninfoOption *options, int only_set) {
-  lua_newtable(L);
-  for (PQconninfoOption *at = options; at && at->keyword; at++) {
-    if (only_set && !at->val) continue;
-    lua_pushstring(L, only_set ? at->val : "string");
-    lua_setfield(L, -2, at->keyword);
-  }
-  if (options) pq.PQconninfoFree(options);
-  return 1;
-}
-
-// parse(text) -> table of keywords; nil if it is malformed
-static int parse(lua_State *L) {
-  char *problem = NULL;
-  PQconninfoOption *options = pq.PQconninfoParse(luaL_checkstring(L, 1), &problem);
-  // libpq's message shows parts of the text: a password may be in it.
-  if (problem) pq.PQfreemem(problem);
-  return options ? push_options(L, options, 1) : 0;
-}
-
-// keywords() -> table by keyword
-static int keywords(lua_State *L) { return push_options(L, pq.PQconndefaults(), 0); }
-
-int cpostgres_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"make", make}, {"parse", parse}, {"keywords", keywords}, {"check", check}, {"refused", cpostgres_refused},
-      {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"close", close_it},
-                                     {"__gc", close_it},
-                                     {"failure", failure},
-                                     {"descriptor", descriptor},
-                                     {"process", process},
-                                     {"message", message},
-                                     {"parameter", parameter},
-                                     {"is_alive", is_alive},
-                                     {"stands", stands},
-                                     {"shut", shut},
-                                     {"is_idle", is_idle},
-                                     {"transaction", transaction},
-                                     {"send", send_query},
-                                     {"simple", simple},
-                                     {"prepare", prepare},
-                                     {"start", start},
-                                     {"execute", execute},
-                                     {"pipeline", pipeline},
-                                     {"sync", sync_pipeline},
-                                     {"ask", ask},
-                                     {"flush", flush},
-                                     {"poll", poll_answer},
-                                     {"notifications", notifications},
-                                     {"put_copy", cpostgres_put_copy},
-                                     {"end_copy", cpostgres_end_copy},
-                                     {"get_copy", cpostgres_get_copy},
-                                     {NULL, NULL}};
-  lua_settop(L, 2);
-  luaL_newmetatable(L, CPOSTGRES_CLASS);
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  luaL_setfuncs(L, methods, 2);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-  lua_newtable(L);
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  luaL_setfuncs(L, functions, 2);
-  return 1;
-}
+const luaL_Reg cpostgres_functions[] = {{"make", make}, {"check", check}, {NULL, NULL}};
+const luaL_Reg cpostgres_methods[] = {{"close", close_it},
+                                      {"__gc", close_it},
+                                      {"failure", failure},
+                                      {"descriptor", descriptor},
+                                      {"process", process},
+                                      {"message", message},
+                                      {"parameter", parameter},
+                                      {"is_alive", is_alive},
+                                      {"stands", stands},
+                                      {"shut", shut},
+                                      {"is_idle", is_idle},
+                                      {"transaction", transaction},
+                                      {"send", send_query},
+                                      {"simple", simple},
+                                      {"prepare", prepare},
+                                      {"start", start},
+                                      {"pipeline", pipeline},
+                                      {"sync", sync_pipeline},
+                                      {"ask", ask},
+                                      {"flush", flush},
+                                      {"notifications", notifications},
+                                      {NULL, NULL}};

@@ -41,6 +41,16 @@ typedef struct {
 } pq_library;
 extern pq_library pq;
 
+// What the quick calls of a database share.
+typedef struct {
+  int is_on;  // there are no quick calls otherwise
+  int is_list, has_nulls;
+  int64_t most;   // bytes of an answer
+  double fresh;   // the seconds after its last use for which a connection is assumed to be open
+  int under_way;  // calls
+  lua_Integer calls;
+} cpostgres_pool;
+
 struct cpostgres {
   _Atomic int holders, is_given_up, is_connected;
   PGconn *connection;
@@ -50,10 +60,19 @@ struct cpostgres {
   char **names, **values;     // the settings with which it connects
   double seconds;             // for connecting
   char *failure;              // the reason for which it could not connect
-  int keeps_notifications;    // the connection has subscriptions
-  int is_ending;              // the server has announced that it closes the connection
-  int64_t rows, bytes;        // the part of the answer that was read
-  int has_problem;            // the answer has a refusal, or another field that `problem` in connections.lua reads
+  double used;                // when its last quick call began, in seconds of CLOCK_MONOTONIC
+  lua_Integer uses;           // the number of its uses of prepared statements
+  struct {                    // the quick call under way
+    int is_under_way, kind;
+    int is_claimed;    // the connection is no longer among the idle ones
+    const char *text;  // on the stack of its coroutine
+    lua_Integer record;  // its number
+    cpostgres_pool *pool;
+  } quick;
+  int keeps_notifications;  // the connection has subscriptions
+  int is_ending;            // the server has announced that it closes the connection
+  int64_t rows, bytes;      // the part of the answer that was read
+  int has_problem;          // the answer has a refusal, or another field that `problem` in connections.lua reads
 };
 
 // The conversion of values to Lua, and the limits of an answer.
@@ -64,7 +83,14 @@ typedef struct {
   int each;               // `most` is for each row
   int64_t most, keep;     // bytes, and rows
   lua_Integer placed;     // rows in the list
+  int answer;             // the index of the answer's table, or of nil: then the table is made when it is needed
+  int rows, names;        // the indices of their lists, with `has_rows`
+  int value;              // the index for the first value; 0 for the field `value` of the answer
+  int counts;             // whether `count` is wanted
+  int64_t count;          // the rows that the statement has changed; -1 if it changes none
 } value_options;
+
+enum { BYTES_CLASS = 1, DECODE = 2 };  // upvalues of the functions for Lua
 
 // Pushes a value that the server has sent as text.
 void cpostgres_push(lua_State *L, const value_options *options, Oid type, const char *text, size_t length);
@@ -73,6 +99,45 @@ void cpostgres_push(lua_State *L, const value_options *options, Oid type, const 
 // controls a transaction, or a copy to or from the client; nil if there is none. `all_escapes`: each quoted text may
 // have escapes.
 int cpostgres_refused(lua_State *L);
+
+// Whether the connection, which must be idle, is still open.
+int cpostgres_is_alive(cpostgres *it);
+// Whether the connection has input, or has ended.
+int cpostgres_is_readable(cpostgres *it);
+// Drops notifications, which a statement of the script has asked for: libpq would keep them as long as the connection.
+void cpostgres_drop_notifications(cpostgres *it);
+// Sends a prepared statement with `count` parameters, from the index 3 on; rows arrive one by one. Returns the result
+// of PQflush; PARAMETER_REFUSED if a parameter is refused, or there are too many: then nothing was sent.
+int cpostgres_execute(lua_State *L, cpostgres *it, const char *name, size_t count);
+enum { PARAMETER_REFUSED = -2 };
+// The states of an answer: see cpostgres_poll. OVER is DONE for a whole answer without a problem, after which no
+// transaction is open.
+typedef enum { READING, OVER, DONE, MORE, UNREAD, LOST, STOPPED, COPYING, SYNCED } answer_state;
+extern const char *const cpostgres_states[];
+// Takes what has come of an answer.
+answer_state cpostgres_receive(lua_State *L, cpostgres *it, value_options *options);
+// poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
+// "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
+// "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
+// the first value goes to answer.value. Also returns whether the call is over: the whole answer has come without a
+// problem, and no transaction is open.
+int cpostgres_poll(lua_State *L);
+
+// Quick calls: see quick.c.
+// pool(idle connections, lists, nulls, most bytes, seconds) -> what the quick calls of a database share
+int cpostgres_new_pool(lua_State *L);
+// quick(kind, slow, take_over, begins, ends, label) -> a method of databases
+int cpostgres_new_quick(lua_State *L);
+// on(on_end, on_cancel) sets the functions that get the connection in Lua when a claimed call ends, and when the task
+// of a quick call is cancelled
+int cpostgres_on(lua_State *L);
+// Adds methods to the class of connections, which is at the top of the stack.
+void cpostgres_add_quick_methods(lua_State *L);
+// The values of the userdata of a connection: the connection in Lua, and the coroutine that waits in a quick call.
+enum { OWNER = 1, TASK, CONNECTION_VALUES = TASK };
+
+// The functions and methods of connection.c.
+extern const luaL_Reg cpostgres_functions[], cpostgres_methods[];
 
 #define CPOSTGRES_CLASS "runloop.postgres.native"
 

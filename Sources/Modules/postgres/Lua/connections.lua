@@ -38,6 +38,12 @@ function Connection:close()
   self.box:close()
 end
 
+-- For Places: the coroutine of a quick call.
+function Connection:claim() return self.box:claim() end
+
+--- Returns when the connection was last used.
+function Connection:last_use() return math.max(self.since, self.box:used()) end
+
 -- Receiving -----------------------------------------------------------------------------------------------------------
 
 local function fresh() return { rows = {}, names = {} } end
@@ -168,37 +174,28 @@ local function wait_until_drained(lease)
   while lease.draining do lease.draining:await() end
 end
 
+-- Sets the watch of a connection, or false. The functions in C read the numbered fields.
+local function set_watch(connection, watch)
+  connection.watch, connection[3], connection[4] = watch, watch, watch and watch.wait
+end
+
 -- Gives the connection back, or closes it if no other task may use it.
 local function return_it(lease)
   local connection, places = lease.connection, lease.places
-  if lease.is_spare then
-    -- The call that has ended has checked the connection already. The lease must not keep the database and the task
-    -- from being collected.
-    connection.spare, lease.places, lease.site, lease.is_spare = lease, false, false, false
-  elseif connection.is_lost or connection.is_own or not connection.box:is_idle() then
-    return lease:drop()
-  end
+  if connection.is_lost or connection.is_own or not connection.box:is_idle() then return lease:drop() end
   if connection.watch and shape.is_virtual() then
     connection.watch:invalidate()
-    connection.watch = false
+    set_watch(connection, false)
   end
-  local time, on_give = now(), lease.on_give
+  local time, owner = now(), connection.owner[1]
   connection.since = time
   places:take_back(lease)
-  if on_give then on_give(time, connection) end
+  if owner then owner._on_give(time, connection) end
 end
 
 --- Gives a lease back, after a last statement if there is one; in the background if it has to wait for the statement.
 function connections.give(lease, last)
-  if lease.number ~= nil then
-    -- An error has ended a quick call.
-    shape.forget(lease.site, lease.number)
-    lease.number = nil
-  end
-  if lease.is_busy then
-    lease.is_spare = false
-    drain(lease)
-  end
+  if lease.is_busy then drain(lease) end
   if not lease.draining and not last then return return_it(lease) end
   shape.background(function()
     local _ <close> = setmetatable({}, { __close = function() return_it(lease) end })
@@ -274,10 +271,10 @@ local names = 0
 -- Forgets the least recently used prepared statement.
 local function evict(connection)
   local oldest
-  for _, one in next, connection.prepared do if not oldest or one.used < oldest.used then oldest = one end end
+  for _, one in next, connection.prepared do if not oldest or one[2] < oldest[2] then oldest = one end end
   connection.prepared[oldest.text] = nil
   connection.prepared_count = connection.prepared_count - 1
-  connection.box:simple("deallocate " .. oldest.name)
+  connection.box:simple("deallocate " .. oldest[1])
   return flush(connection) and receive(connection, fresh(), true, false, huge, 0) == "done"
 end
 
@@ -306,17 +303,17 @@ local function statement_for(self, connection, request)
     if not is_known(db, text) or has_bytes(request) then return nil end
     if connection.prepared_count >= KEPT and not evict(connection) then return nil, { state = "lost" } end
     names = names + 1
-    one = { name = prefix .. names, text = text }
+    -- The name and the last use, which the functions in C read, too.
+    one = { prefix .. names, 0, text = text }
     local answer = fresh()
-    local state = connection.box:prepare(one.name, text) and flush(connection)
+    local state = connection.box:prepare(one[1], text) and flush(connection)
       and receive(connection, answer, true, false, huge, 0) or "lost"
     if answer.failure or state ~= "done" then return nil, answer, state end
     connection.prepared[text] = one
     connection.prepared_count = connection.prepared_count + 1
   end
-  connection.uses = connection.uses + 1
-  one.used = connection.uses
-  return one.name
+  one[2] = connection.box:use()
+  return one[1]
 end
 
 -- Refusals that show that the server's prepared statements differ from ours.
@@ -335,6 +332,7 @@ local function note_stale(self, connection, text, state)
   db._stale = db._stale + 1
   if db._stale == 3 then
     db._prepare = false
+    db[1]:stop()
     warn(format("postgres %s: a pooler loses prepared statements; from now on they are sent as text", db._name))
   end
 end
@@ -381,22 +379,15 @@ local function check_count(what, request, failure)
   end
 end
 
--- Returns the table for an answer. The table of one value or a count is used again for the next answer of its kind.
-local function answer_for(connection, kind)
-  if kind ~= "value" and kind ~= "execute" then return fresh() end
-  local answer = connection.answer or {}
-  connection.answer = false
-  return answer
-end
+-- Returns the table for an answer. That of one value or a count has no rows.
+local function answer_for(kind) return kind ~= "value" and kind ~= "execute" and fresh() or {} end
 
 -- Returns the results that an answer without a problem has for a kind of call.
-local function results_of(connection, kind, answer)
+local function results_of(kind, answer)
   if kind == "query" then return answer.rows, answer.names end
+  if kind == "execute" then return answer.count or 0 end
   if answer.rows then return answer.rows[1] end
-  local value, count = answer.value, answer.count
-  answer.value, answer.count, connection.answer = nil, nil, answer
-  if kind == "execute" then return count or 0 end
-  return value
+  return answer.value
 end
 
 -- Sends a statement once. Returns the empty table for its answer, the state for `receive`, and whether it has a name.
@@ -407,7 +398,7 @@ local function ask(self, lease, what, request, is_plain)
     name, answer, state = statement_for(self, connection, request)
     if answer then return answer, answer.state or state, true end
   end
-  answer = answer_for(connection, request.kind)
+  answer = answer_for(request.kind)
   local is_sent, bad = box:send(request.text, request, request.count, name)
   if bad then
     lease.is_busy = false
@@ -475,7 +466,8 @@ end
 local parts = {
   flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
   refuse = refuse, lose = lose, check_request = check_request, options_of = options_of, problem = problem,
-  note_stale = note_stale, is_stale = is_stale, return_it = return_it, results_of = results_of, keeps = KEEPS,
+  note_stale = note_stale, is_stale = is_stale, return_it = return_it, results_of = results_of, alive = alive,
+  give = connections.give,
 }
 local copy = require "runloop.postgres.copies"(parts)
 connections.batch = require "runloop.postgres.batches"(parts)
@@ -498,11 +490,11 @@ function connections.perform(self, lease, what, request)
   if state ~= "done" or answer.failure or answer.twice or answer.is_empty then
     return problem(what, lease, request, answer, state)
   end
-  return results_of(lease.connection, kind, answer)
+  return results_of(kind, answer)
 end
 
-local quick = require "runloop.postgres.quick"(parts)
-connections.finish, connections.quick = quick.finish, quick.method
+local quick = require "runloop.postgres.quick"(native, parts)
+connections.finish, connections.quick, connections.pool = quick.finish, quick.method, quick.pool
 
 -- Rows as they come ---------------------------------------------------------------------------------------------------
 
@@ -569,17 +561,21 @@ local function make(self, words)
   local failed = box:failure()
   if failed then return failures.unconnected(failed) end
   local made = setmetatable({
-    box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, uses = 0, since = now(),
+    -- The functions in C read the numbered fields: see `set_watch`.
+    box, {}, false, false, box = box, fd = box:descriptor(), prepared = {}, prepared_count = 0, since = now(),
+    owner = self._weak, pool = self[1],
     -- Absent fields are looked up in the class.
     is_lost = false, is_own = false, is_pipeline = false, is_unsynced = false, is_closed = false, port = false,
-    watch = false, guard = false, spare = false, answer = false,
+    watch = false, guard = false,
     expires = rl.now() + 3600 * (0.9 + 0.2 * math.random()),
   }, Connection)
+  made[2] = made.prepared
+  box:belongs(made)
   local look_at = self._look_at
   if not shape.is_virtual() and not self._fake then
-    made.watch = binding.watch(made.fd, function()
+    set_watch(made, binding.watch(made.fd, function()
       if alive[made] and not made.is_own then look_at(made) end
-    end)
+    end))
   end
   local lease = { connection = made, places = { cancelled = 0 } }
   local done, problem_text, problem_code, details = set_up(self, lease)

@@ -55,7 +55,7 @@ end
 -- closes it.
 local function look_at(weak, connection)
   local self = weak[1]
-  if self and (self._places.taken[connection] or connection.box:is_alive()) then return end
+  if self and (self._places:lease_of(connection) or connection.box:is_alive()) then return end
   if not self then return connection:close() end
   shape.lost(self)
   discard(self, connection)
@@ -74,8 +74,9 @@ local function look_after(weak)
   local self = weak[1]
   if not self or self._is_closed then return nil end
   local now, soonest = rl.now(), huge
+  self._places:numbers()
   for _, connection in ipairs { unpack(self._places.idle) } do
-    local limit = math.min(connection.since + self._idle, connection.expires)
+    local limit = math.min(connection:last_use() + self._idle, connection.expires)
     if now >= limit then
       discard(self, connection)
     else
@@ -120,8 +121,7 @@ local function take(self, wait)
       connection.port:invalidate()
       connection.port = false
     end
-    lease.on_give = self._on_give
-    if lease.since - connection.since < self._fresh or connection.box:is_alive() then return lease end
+    if lease.since - connection:last_use() < self._fresh or connection.box:is_alive() then return lease end
     shape.lost(self)
     lease:drop()
   end
@@ -463,6 +463,7 @@ end
 local function close(self, timeout)
   if self._is_closed then return true end
   self._is_closed = true
+  self[1]:stop()
   channels.close(self)
   if self._timer then self._timer:invalidate() end
   local places = self._places
@@ -483,7 +484,8 @@ function Database:stats()
   local count, idle, waiting = self._places:numbers()
   if self._hub and self._hub.link then count = count + 1 end
   return {
-    connections = count, idle = idle, in_use = count - idle, waiting = waiting, calls = self._calls,
+    connections = count, idle = idle, in_use = count - idle, waiting = waiting,
+    calls = self._calls + self[1]:calls(),
     lost = self._lost, cancelled = self._places.cancelled,
   }
 end
@@ -506,7 +508,7 @@ local function load()
   give, perform_on, control = connections.give, connections.perform, connections.control
   finish_call = connections.finish
   for _, kind in ipairs { "query", "row", "value", "execute" } do
-    Database[kind] = connections.quick(Database, "db:" .. kind, kind, Database[kind])
+    Database[kind] = connections.quick("db:" .. kind, kind, Database[kind])
   end
 end
 
@@ -548,6 +550,8 @@ function postgres.open(where, options)
     on_late = function() self._on_give(rl.now()) end,
     give = connections.give,
   }
+  -- Quick calls find their object at 1.
+  self[1] = connections.pool(self)
   local lease, message, code, details = take(self)
   if not lease then
     self._is_closed = true

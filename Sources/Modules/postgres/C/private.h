@@ -64,8 +64,8 @@ struct cpostgres {
   lua_Integer uses;           // the number of its uses of prepared statements
   struct {                    // the quick call under way
     int is_under_way, kind;
-    int is_claimed;    // the connection is no longer among the idle ones
-    const char *text;  // on the stack of its coroutine
+    int is_claimed;      // the connection is no longer among the idle ones
+    const char *text;    // on the stack of its coroutine
     lua_Integer record;  // its number
     cpostgres_pool *pool;
   } quick;

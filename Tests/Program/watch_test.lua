@@ -142,6 +142,29 @@ t.it("--watch waits for a change when the script fails, does not compile or lack
   program:wait_for "there"
 end)
 
+t.it("--watch restarts when a module that never compiled changes", REAL, function()
+  local path <const>, gone <close> = project { ["main.lua"] = "print(require 'lib.new')", ["lib/new.lua"] = "return (" }
+  local program <close> = watch(path, { "main.lua" })
+  program:wait_for("rlhost: error loading module 'lib.new' from", { from = "errors" })
+  program:wait_for("ended with status 1; waiting for a change", { from = "errors" })
+  fs.write(path .. "/lib/new.lua", "return 'mended'")
+  program:wait_for "mended"
+end)
+
+t.it("test --watch runs a file again when a module that never compiled, or was missing, changes", REAL, function()
+  local path <const>, gone <close> = project { ["lib/new.lua"] = "return (", ["lib/other.lua"] = "return 1",
+    ["tests/new_test.lua"] = [[
+      local t = require "runloop.test"
+      local new, soon = require "lib.new", require "lib.soon"
+      t.it("has " .. new .. soon, function() end)]] }
+  local runner <close> = t.spawn { t.rlhost, "test", "--watch", directory = path }
+  runner:wait_for "error loading module 'lib.new'.*waiting for changes"
+  fs.write(path .. "/lib/new.lua", "return 'this'")
+  runner:wait_for "module 'lib.soon' not found.*waiting for changes"
+  fs.write(path .. "/lib/soon.lua", "return 'that'")
+  runner:wait_for "ok    has thisthat"
+end)
+
 t.it("--watch ends a program that ignores SIGTERM, with its group, and passes its input on", REAL, function()
   local path <const>, gone <close> = project {
     ["main.lua"] = "print(io.read()) require 'runloop.process'.on_signal('TERM', function() end) "

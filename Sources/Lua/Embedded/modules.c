@@ -263,6 +263,8 @@ static const struct {
 #embed "../../Prompt/Lua/stdlib.lua" SIZE suffix(,)
 '\0'}}, {"runloop.prompt.tokens", (const char[]){
 #embed "../../Prompt/Lua/tokens.lua" SIZE suffix(,)
+'\0'}}, {"runloop.reading", (const char[]){
+#embed "../../Host/Lua/reading.lua" SIZE suffix(,)
 '\0'}}, {"runloop.redis", (const char[]){
 #embed "../../Modules/redis/Lua/redis.lua" SIZE suffix(,)
 '\0'}}, {"runloop.redis.calls", (const char[]){

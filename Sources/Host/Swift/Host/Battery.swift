@@ -151,8 +151,8 @@ extension LuaHost {
     private static let shared =
         [MisuseBinding.battery, HintsBinding.battery, ThreadBinding.worker]
         + [
-            "runloop.keywords", "runloop.inspect", "runloop.meanings", "runloop.objects", "runloop.text",
-            "runloop.waiting_modes",
+            "runloop.keywords", "runloop.inspect", "runloop.meanings", "runloop.objects", "runloop.reading",
+            "runloop.text", "runloop.waiting_modes",
         ].map { Battery(part: $0) }
 
     /// Makes a module or a part for `require`, which passes its name. Answers false for nil.

@@ -203,12 +203,15 @@ local function watch_hooks()
   end
 end
 
+-- The Lua files that were read while a test file ran, including those that do not compile, and the places at which a
+-- missing module may be created.
+local read_files = {}
+
 local function dependencies()
+  for name in pairs(package.loaded) do read_files[searchpath(name, package.path) or ""] = true end
+  read_files[""] = nil
   local list = {}
-  for name in pairs(package.loaded) do
-    local file = searchpath(name, package.path)
-    if file then list[#list + 1] = file end
-  end
+  for file in pairs(read_files) do list[#list + 1] = file end
   emit { k = "files", files = list }
 end
 
@@ -300,6 +303,7 @@ function worker.run(path, first, settings, ...)
   run.use(core, options)
   replace_exit()
   leaks.watch(core.here)
+  if options.watch then require "runloop.reading"(function(file) read_files[file] = true end) end
   local has_stopped = run_file(path, floor(first + 0), ...)
   if options.watch then dependencies() end
   if options.coverage then

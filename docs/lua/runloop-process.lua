@@ -7,7 +7,8 @@
 local process = {}
 
 ---Options of a program. Standard streams are "pipe", "inherit", "null", a path, a stream or an open file; paths are
----written from the beginning. If you give a stream, you may close it afterwards: the program keeps its descriptor. For
+---written from the beginning. What you have written to a stream, to a file or to standard output comes before the
+---program's output. If you give a stream, you may close it afterwards: the program keeps its descriptor. For
 ---`process.run`, `input` is the text itself (nothing if absent), and output and errors are piped if absent; for
 ---`process.start` they are inherited.
 ---
@@ -70,7 +71,7 @@ function process.shell(text, options) end
 
 ---Starts a program that runs in parallel with the script. The program keeps the loop running until it has ended. When
 ---this process ends, the program gets SIGTERM, and SIGKILL a second later, together with all programs in its group,
----unless it is `detached`.
+---unless it is `detached`. Waits only if a stream in `output` or `errors` has not yet sent what you have written to it.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Program? program
 ---@return string? problem

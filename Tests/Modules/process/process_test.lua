@@ -128,6 +128,66 @@ t.describe("process.run", function()
     far:close()
   end)
 
+  t.it("gives a program connections that block, and copies from them still wait for nothing", REAL, function()
+    local near, far = net.pair()
+    local program = assert(process.start { "sh", "-c", "cat; head -c 1000000 /dev/zero", input = near, output = near })
+    rl.sleep(0.1)
+    far:write "more"
+    far:finish()
+    t.equal(far:read_exactly(4), "more")
+    near:close()
+    rl.sleep(0.1)
+    t.equal(#far:read_all { timeout = 5 }, 1000000)
+    t.equal({ program:wait() }, { "exit", 0 })
+    far:close()
+    local holder
+    near, far = net.pair()
+    local from, to = net.pair()
+    holder = assert(process.start { "sleep", "60", input = near })
+    local copy = rl.task(net.copy, near, from)
+    far:write "text"
+    t.equal(to:read_exactly(4), "text")
+    far:close()
+    t.equal(copy:await(), 4)
+    holder:stop()
+    for _, stream in ipairs { near, from, to } do stream:close() end
+  end)
+
+  t.it("writes what the script has written before, ahead of the program's output", REAL, function()
+    local near, far = net.pair()
+    near:write "head\n"
+    assert(process.start { "echo", "body", output = near }):wait()
+    near:close()
+    t.equal(far:read_all { timeout = 5 }, "head\nbody\n")
+    far:close()
+    -- A slow peer.
+    near, far = net.pair()
+    near:queue(("h"):rep(1 << 20))
+    local reader = rl.task(far.read_all, far, { timeout = 5 })
+    assert(process.start { "echo", "body", output = near }):wait()
+    near:close()
+    t.equal(reader:await():sub(-7), "hhbody\n")
+    far:close()
+    local path = os.tmpname()
+    local file <close> = io.open(path, "w+")
+    file:write "head\n"
+    assert(process.start { "echo", "body", output = file }):wait()
+    t.equal(file:seek "end", 10)
+    file:seek "set"
+    t.equal(file:read "l", "head")
+    local rest = process.start { "cat", input = file, output = "pipe" }
+    t.equal(rest.output:read_all { timeout = 5 }, "body\n")
+    rest:wait()
+    os.remove(path)
+    local script = [[
+      local process, net = require "runloop.process", require "runloop.net"
+      io.write "1 "
+      process.start { "printf", "2 " }:wait()
+      net.output():write "3 "
+      process.start { "printf", "4" }:wait()]]
+    t.equal(process.run { t.rlhost, "-e", script }.output, "1 2 3 4")
+  end)
+
   t.it("runs many programs at once, and leaves no descriptor and no zombie", REAL, function()
     local tasks = {}
     for i = 1, 100 do tasks[i] = rl.task(function() return process.run(sh("echo " .. i .. "; exit " .. i % 7)) end) end

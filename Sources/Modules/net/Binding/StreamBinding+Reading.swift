@@ -85,6 +85,7 @@ extension StreamBinding {
             }
         },
         .init("look") { stream($0).act { $0.look() } },
+        .init("make_blocking") { stream($0).act { $0.makeBlocking() } },
         .init("share") { stream($0).act { $0.share() } },
         .init("deliver_all") { stream($0).act { $0.deliverAll() } },
     ]

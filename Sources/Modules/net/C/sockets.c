@@ -179,6 +179,11 @@ int net_kind_of(int fd, int *is_nonblocking) {
   return type == SOCK_STREAM ? NET_STREAM_SOCKET : NET_DATAGRAM_SOCKET;
 }
 
+void net_make_blocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 && flags & O_NONBLOCK) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 int net_is_listening(int fd) {
   int value = 0;
   socklen_t length = sizeof value;

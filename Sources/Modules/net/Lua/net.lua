@@ -101,9 +101,10 @@ local function hide(methods, names)
 end
 hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls",
   "refuse_tls", "give_up_tls", "leave_tls", "end_choice", "deliver", "await_input", "deliver_all", "write_draft",
-  "available", "share", "look", "take_line", "read_more", "drop", "outlet", "close_within" })
+  "available", "share", "make_blocking", "look", "take_line", "read_more", "drop", "outlet", "close_within" })
 internals.deliver, internals.available = hidden.deliver_all, hidden.available
 internals.write_draft, internals.share, internals.outlet = hidden.write_draft, hidden.share, hidden.outlet
+internals.make_blocking, internals.send_now = hidden.make_blocking, native.send_now
 internals.close_within = hidden.close_within
 internals.look, internals.await_input = hidden.look, hidden.await_input
 internals.take_line = hidden.take_line

@@ -14,6 +14,7 @@ local channel, descriptor_of = channels.open, channels.descriptor_of
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
 local setmetatable, rawlen = setmetatable, rawlen
+local io_type = io.type
 local format, find, concat = string.format, string.find, table.concat
 local NUMBERS, signal_number, signal_name = signals.numbers, signals.number, signals.name
 
@@ -322,12 +323,44 @@ local function observe(self, pidfd, ours, options, modes)
   return message, code
 end
 
+-- Sends what this process has written so far to the places that the program is about to get. What the program writes
+-- comes after that. Waits for a stream that is full. Returns true, or nil and the reason.
+local function send_before(options, defaults)
+  if options.terminal then return true end
+  for index, field in ipairs(STANDARD) do
+    local value = options[field]
+    if value == nil and not options["on_" .. field] then value = defaults[index] end
+    if internals.kind(value) == "stream" then
+      if field ~= "input" then
+        local fine, message, code = value:flush()
+        if not fine then return nil, message, code end
+      end
+      internals.make_blocking(value)
+    elseif io_type(value) == "file" then
+      value:flush()
+    elseif value == "inherit" and field ~= "input" then
+      native.flush()
+      internals.send_now()
+    end
+  end
+  return true
+end
+
+-- The program owns the streams that it was given: closing them here does not shut down their connections.
+local function share_streams(options)
+  for _, field in ipairs(STANDARD) do
+    if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
+  end
+end
+
 --- Starts a program. `words` is its command; `defaults` has the default places of its input, output and errors. Returns
 --- the program, or nil and the reason.
 function programs.start(what, options, words, defaults)
   local list = environment(what, options)
   local modes = objects.modes(options.modes, what)
   check_channels(what, options)
+  local is_sent, refusal, reason = send_before(options, defaults)
+  if not is_sent then return nil, refusal, reason end
   local spare, ours = {}, {}
   local function give_up(message, code, has_started)
     for _, fd in ipairs(has_started and {} or spare) do native.close(fd) end
@@ -369,10 +402,7 @@ function programs.start(what, options, words, defaults)
     return give_up(pidfd, code)
   end
   for _, fd in ipairs(spare) do native.close(fd) end
-  -- The program owns the streams that it was given: closing them here does not shut down their connections.
-  for _, field in ipairs(STANDARD) do
-    if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
-  end
+  share_streams(options)
   local self = setmetatable({
     _pid = pid, _made_at = objects.made_at(),
     _changed = objects.condition(what == "process.run" and what or "program:wait"),
@@ -380,7 +410,8 @@ function programs.start(what, options, words, defaults)
     _on_exit = options.on_exit, _on_output = options.on_output, _on_errors = options.on_errors, _told = {},
     _detached = options.detached, _terminal = terminal and true, _slave = slave_port, _lent = lent and true,
   }, Program)
-  local message, reason = observe(self, pidfd, ours, options, modes)
+  local message
+  message, reason = observe(self, pidfd, ours, options, modes)
   if message then
     -- If there is no memory for the objects that observe the program, it is ended.
     native.abandon(pid)

@@ -21,6 +21,8 @@ enum ProcessBinding {
             .init("pipe") { Call.run($0) { call in pipe(call) } },
             .init("open") { Call.run($0) { call throws(Misuse) in try open(call) } },
             .close,
+            // Writes what is in the buffers of C's standard streams.
+            .init("flush") { Call.act($0) { _ in Terminal.flush() } },
             .init("terminal") { Call.run($0) { call throws(Misuse) in try terminal(call) } },
             // Returns a descriptor of this process's terminal for `start`; nil if there is none, or nil and the reason
             // if another program has it.

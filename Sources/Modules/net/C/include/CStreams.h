@@ -115,6 +115,7 @@ int net_credentials(int fd, int32_t *process, uint32_t *user, uint32_t *group);
 enum net_kind { NET_NONE, NET_STREAM_SOCKET, NET_DATAGRAM_SOCKET, NET_PIPE, NET_TERMINAL, NET_FILE, NET_DEVICE };
 /// Returns the kind of a descriptor, and whether it is non-blocking.
 int net_kind_of(int fd, int *is_nonblocking);
+void net_make_blocking(int fd);
 int net_is_listening(int fd);
 int net_duplicate(int fd);
 int net_close(int fd);

@@ -35,10 +35,14 @@ public final class Splice {
         case failed(StreamFailure)
     }
 
-    /// Returns nil if the kernel cannot copy: with TLS, in memory, with terminals.
+    /// Returns nil if the kernel cannot copy: with TLS, in memory, with terminals; or if it would wait, for descriptors
+    /// that block.
     public init?(from: Stream, to: Stream) {
         func isPlain(_ stream: Stream) -> Bool {
-            stream.tls == nil && stream.state == .open && (stream.transport == .socket || stream.transport == .pipe)
+            var isNonblocking: Int32 = 0
+            guard stream.tls == nil, stream.state == .open else { return false }
+            guard stream.transport == .socket else { return stream.transport == .pipe }
+            return net_kind_of(stream.fdToClose, &isNonblocking) >= 0 && isNonblocking != 0
         }
         file = from.backing as? FileBacking
         guard from !== to, isPlain(to), file != nil || isPlain(from) else { return nil }

@@ -241,6 +241,13 @@ public final class Stream: RunLoop.EdgePort {
         isShared = true
         return state == .closed ? -1 : fdToClose
     }
+    /// Makes the descriptor block, for a program that is about to get it: programs take EAGAIN for a failure. Sockets
+    /// are still read and written without waiting, and pipes are polled before each call.
+    public func makeBlocking() {
+        guard state == .open, transport == .socket || transport == .pipe else { return }
+        net_make_blocking(fdToClose)
+        if transport == .pipe { transport = .polled }
+    }
     /// A program has the stream's descriptor from now on: the connection ends when both have closed it.
     public func share() {
         isShared = true

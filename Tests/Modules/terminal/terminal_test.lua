@@ -245,6 +245,34 @@ t.describe("a terminal", function()
     program.input:close()
   end)
 
+  t.it("is taken from the prompt by a program in the foreground, and comes back at its end", REAL, function()
+    local prompt <close> = t.spawn { t.rlhost, "-i", terminal = { rows = 24, columns = 110 },
+      env = { TERM = "dumb", RLHOST_HISTORY = "" } }
+    prompt:wait_for "> $"
+    prompt:write "start = require 'runloop.process'.start\n"
+    prompt:wait_for "> $"
+    prompt:write "function ask(text) return start { 'sh', '-c', text, foreground = true } end\n"
+    prompt:wait_for "> $"
+    prompt:write "ask 'sleep 0.2; read x; echo got $x; read x; echo and $x':wait()\n"
+    rl.sleep(0.1)
+    prompt:write "one\n"
+    prompt:wait_for "got one"
+    prompt:write "two\n"
+    prompt:wait_for '"exit"%s+0.*> $'
+    -- A callback starts it while the user types.
+    prompt:write "rl.after(0.2, function() ask 'echo asking; sleep 0.2; read x; echo hello $x' end)\n"
+    prompt:write "1 + "
+    prompt:wait_for "[\r\n]asking"
+    prompt:write "ada\n"
+    prompt:wait_for "hello ada"
+    prompt:write "2\n"
+    prompt:wait_for "\n3\r?\n"
+    prompt:write "select(3, start { 'frobnicate', foreground = true })\n"
+    prompt:wait_for "ENOENT.*> $"
+    prompt:write "\4"
+    t.equal(prompt:wait(), 0)
+  end)
+
   t.it("cannot be opened in a process without a terminal", REAL, function()
     local words = { require "runloop.fs".real_path "/proc/self/exe", "-e", "print(require 'runloop.terminal'.open())" }
     local result = process.run { "setsid", "-w", words[1], words[2], words[3] }

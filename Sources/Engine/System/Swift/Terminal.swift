@@ -99,11 +99,18 @@ package enum RawTerminal {
         return (Int(rows), Int(columns))
     }
 
+    /// Called before the terminal is lent; it is not lent if the result is false.
+    nonisolated(unsafe) package static var willLend: () -> Bool = { true }
+    /// Called after a program has returned the terminal, on the thread that has started the program.
+    nonisolated(unsafe) package static var hasReturned: () -> Void = {}
+    // A prompt sets both before there is a second thread of Lua.
+
     /// Returns a descriptor of this process's terminal, which `Program.start` can lend to a program; nil if there is no
     /// terminal, or another group has it. The caller must not close it.
     ///
     /// - Throws: EBUSY if a program has the terminal already.
     package static func toLend() throws(SystemError) -> Int32? {
+        guard isLent || willLend() else { return nil }
         let fd = linux_terminal_to_lend()
         if fd >= 0 { return fd }
         if linux_errno() == EBUSY { throw isBusy }
@@ -123,7 +130,10 @@ package enum RawTerminal {
     }
 
     /// Takes the terminal back if this program's group has it.
-    package static func takeBack(from group: Int32) { linux_take_terminal_back(group) }
+    package static func takeBack(from group: Int32) {
+        linux_take_terminal_back(group)
+        if !isLent { hasReturned() }
+    }
 
     /// Restores all terminals, and stops this process and its group until another process continues them.
     package static func suspend() {

@@ -33,6 +33,12 @@ final class Keyboard: @unchecked Sendable {
         (try? Linux.Thread("rlhost keys", admitting: [SIGTTIN]) { [self] in readKeys() }) != nil
     }
 
+    /// Makes the loop look whether there are keys, or whether the terminal is back. Every thread may call this.
+    func look() {
+        source.signal()
+        source.wakeLoops()
+    }
+
     // MARK: The loop's thread
 
     /// Gives the terminal to another program, with its original settings, and stops reading keys.
@@ -45,14 +51,15 @@ final class Keyboard: @unchecked Sendable {
         isPaused = true
         Terminal.setRaw(false)
         // Read the keys that were pressed before the change: the terminal treats them as text, so that a Control-C
-        // among them would not become a signal.
-        while Descriptor.poll(keys, POLLIN) == POLLIN, readSome() > 0 {}
+        // among them would not become a signal. Keys for a program that has the terminal are not ours.
+        while !RawTerminal.isLent, Descriptor.poll(keys, POLLIN) == POLLIN, readSome() > 0 {}
         return dropInterrupt()
     }
 
-    /// Takes the terminal back, and continues with the keys that are left.
+    /// Takes the terminal back, and continues with the keys that are left. Does nothing while a program has the
+    /// terminal.
     func resume() {
-        guard isPaused else { return }  // Only this thread changes it.
+        guard isPaused, !RawTerminal.isLent else { return }  // Only this thread changes `isPaused`.
         Terminal.setRaw(true)
         state.lock()
         isPaused = false
@@ -102,10 +109,7 @@ final class Keyboard: @unchecked Sendable {
             if isGone { hasEnded = true }
             let isUrgent = pressed.contains(3)
             state.unlock()
-            if count > 0 || isGone {
-                source.signal()
-                source.wakeLoops()
-            }
+            if count > 0 || isGone { look() }
             if isGone { return }
             if isUrgent { watchInterrupt() }
         }

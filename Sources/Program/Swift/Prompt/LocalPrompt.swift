@@ -25,6 +25,8 @@ final class LocalPrompt: PromptOwner {
     /// The task of the entry that runs or waits.
     private var task: MainTask?
     private var taskRuns = false
+    /// Whether the prompt is hidden while a program has the terminal.
+    private var hasMadeWay = false
     /// The number of times that Control-C was pressed while the entry waited.
     private var interrupts = 0
 
@@ -104,6 +106,21 @@ final class LocalPrompt: PromptOwner {
         Terminal.lend(lends)
     }
 
+    /// Gives the terminal to a program that is about to be started in the foreground. Returns false in other threads:
+    /// the program then gets no terminal.
+    private func handOver() -> Bool {
+        guard Linux.Thread.isMain else { return false }
+        if !keyboard.isPaused, let display = prompt.display {
+            _ = keyboard.pause()
+            display.catchUp()
+            display.edit { $0.makeWay() }
+            hasMadeWay = true
+        }
+        // If the program cannot be started, the prompt continues.
+        keyboard.look()
+        return true
+    }
+
     // MARK: Readers of standard input
 
     private static func beginsReading() -> Int32 {
@@ -141,6 +158,8 @@ final class LocalPrompt: PromptOwner {
         do throws(SystemError) {
             if let display = prompt.display {
                 guard keyboard.start() else { return false }
+                RawTerminal.willLend = { [unowned self] in handOver() }
+                RawTerminal.hasReturned = { [keyboard] in keyboard.look() }
                 input = keyboard.source
                 let sizePort = try RunLoop.FDPort(Terminal.watch(), name: "changes of the terminal") {
                     [unowned self] _, _ in
@@ -172,9 +191,14 @@ final class LocalPrompt: PromptOwner {
 
     private func takeKeys() {
         // The loop runs inside the entry: new lines wait until the entry has ended.
-        guard !taskRuns else { return }
+        guard !taskRuns, !RawTerminal.isLent else { return }
+        keyboard.resume()
+        if hasMadeWay {
+            hasMadeWay = false
+            prompt.display?.edit { $0.show() }
+        }
         guard let keys = keyboard.take() else { return prompt.end(task == nil ? 0 : 1) }  // The terminal is gone.
-        prompt.feed(keys)
+        if !keys.isEmpty { prompt.feed(keys) }
     }
 
     func inputEnded() {

@@ -59,6 +59,35 @@ t.describe("a terminal", function()
     program.input:close()
   end)
 
+  t.it("keeps a mode until the last object for it is closed", REAL, function()
+    local program = run [[
+      local t = assert(require "runloop.terminal".open())
+      local outer = assert(t:raw { mouse = true })
+      local hidden = t:hide_cursor()
+      do
+        local raw <close> = assert(t:raw { signals = true, mouse = true })
+        local cursor <close> = t:hide_cursor()
+        os.execute "stty -a | grep -o -e -isig || echo +isig"
+      end
+      t:write "inner;"
+      os.execute "stty -a | grep -o -e -isig || echo +isig"
+      hidden:close()
+      t:write "shown;"
+      outer:close()
+      os.execute "stty -a | grep -o -e -isig || echo +isig"
+      t:write "end;" ]]
+    local function before(text) return program.output:read_until(text, { timeout = 10 }) end
+    local first = before "inner;"
+    t.truthy(first:find "%+isig", first)
+    t.falsy(first:find("[?25h", 1, true) or first:find("[?1002l", 1, true) or first:find("[?2004l", 1, true), first)
+    local second = before "shown;"
+    t.truthy(second:find "%-isig" and second:find("[?25h", 1, true), second)
+    local third = before "end;"
+    t.truthy(third:find("[?1002l", 1, true) and third:find("[?2004l", 1, true) and third:find "%+isig", third)
+    program:wait(10)
+    program.input:close()
+  end)
+
   t.it("is restored when the script fails, or is ended", REAL, function()
     for _, how in ipairs { "error 'x'", "os.exit(3)",
       "require 'runloop.process'.id() os.execute('kill -TERM ' .. require 'runloop.process'.id()) rl.sleep(5)" } do

@@ -36,7 +36,8 @@ function terminal.open()
   if not fd then
     return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO"
   end
-  return setmetatable({ _fd = fd, _undo = {}, _handlers = {}, _resting = {}, _keys = {}, _readers = 0 }, Terminal)
+  return setmetatable({ _fd = fd, _undo = {}, _handlers = {}, _raws = {}, _resting = {}, _keys = {},
+    _readers = 0 }, Terminal)
 end
 
 function Terminal:size() return native.size(self_of(self, "size")._fd) end
@@ -69,26 +70,32 @@ objects.methods(Guard, "guard")
 
 local function farewell(self)
   local texts, greetings = {}, {}
-  for index = #self._undo, 1, -1 do texts[#texts + 1] = self._undo[index].off end
-  for index, mark in ipairs(self._undo) do greetings[index] = mark.on end
+  for _, mark in ipairs(self._undo) do
+    if not greetings[mark.on] then
+      greetings[mark.on], greetings[#greetings + 1] = true, mark.on
+      table.insert(texts, 1, mark.off)
+    end
+  end
   native.farewell(self._fd, concat(texts), concat(greetings))
 end
 
--- Writes one sequence now, and another when the returned object is closed.
+-- Writes one sequence now, and another when the last object of this mode is closed.
 local function switch(self, on, off)
   local mark = { on = on, off = off }
   native.write(self._fd, on)
   self._undo[#self._undo + 1] = mark
   farewell(self)
   return setmetatable({ undo = function()
+    local is_needed = false
     for index = #self._undo, 1, -1 do
       if self._undo[index] == mark then
         table.remove(self._undo, index)
-        break
+      elseif self._undo[index].on == on then
+        is_needed = true
       end
     end
     if self._fd >= 0 then
-      native.write(self._fd, off)
+      if not is_needed then native.write(self._fd, off) end
       farewell(self)
     end
   end }, Guard)
@@ -101,21 +108,29 @@ function Terminal:raw(options)
   internals.refuse_keys("terminal:raw", 0)
   local fine, message, code = native.raw(self._fd, options.signals or false)
   if not fine then return nil, message, code end
-  local on, off = "", ""
-  if options.paste ~= false then on, off = PASTE_ON, PASTE_OFF end
-  if options.mouse then on, off = on .. MOUSE_ON, MOUSE_OFF .. off end
-  local screen = switch(self, on, off)
-  self._raw = (self._raw or 0) + 1
+  local paste = options.paste ~= false and switch(self, PASTE_ON, PASTE_OFF)
+  local mouse = options.mouse and switch(self, MOUSE_ON, MOUSE_OFF)
+  -- The newest object that is still open decides about signals.
+  local raws, mark = self._raws, { signals = options.signals or false }
+  raws[#raws + 1] = mark
   return setmetatable({ undo = function()
-    screen:close()
-    self._raw = self._raw - 1
-    if self._raw == 0 and self._fd >= 0 then native.cook(self._fd) end
+    if mouse then mouse:close() end
+    if paste then paste:close() end
+    local newest = raws[#raws]
+    for index, each in ipairs(raws) do
+      if each == mark then
+        table.remove(raws, index)
+        break
+      end
+    end
+    if self._fd < 0 then return end
+    if not raws[1] then native.cook(self._fd) elseif newest == mark then native.raw(self._fd, raws[#raws].signals) end
   end }, Guard)
 end
 
 local function raw_self_of(self, name)
   self_of(self, name)
-  if not self._raw or self._raw == 0 then
+  if not self._raws[1] then
     raise("terminal:%s: call terminal:raw() first, so that the terminal is always restored", name)
   end
   return self

@@ -213,3 +213,24 @@ t.it("a log into a pipe needs a program that reads it", REAL, function()
   logger:close()
   t.equal(reader.output:read_all(), "info    text\n")
 end)
+
+t.it("a line after a full disk does not continue a torn one", REAL, function()
+  local directory <const>, gone <close> = place()
+  local script = ([[
+    local log = require "runloop.log"
+    local directory = %q
+    for _, size in ipairs { 0, 1 << 20 } do
+      local path = directory .. "/l" .. size
+      local logger = assert(log.open { to = path, time = false, max_size = size > 0 and size or nil })
+      for i = 1, 10 do logger:info(("x"):rep(983)) end
+      os.execute("truncate -s 3500 " .. path)
+      logger:info "one"
+      logger:info "two"
+    end]]):format(directory)
+  local run = process.run { "bash", "-c", 'ulimit -f 4; trap "" XFSZ; exec "$0" -e "$1"', t.rlhost, script }
+  t.truthy(run.errors:find("EFBIG", 1, true), run.errors)
+  for _, name in ipairs { "l0", "l1048576" } do
+    local text = fs.read(directory .. "/" .. name)
+    t.equal(text:sub(-27), "xx\ninfo    one\ninfo    two\n", name)
+  end
+end)

@@ -10,7 +10,7 @@ local type, pairs, tostring = type, pairs, tostring
 local setmetatable, getmetatable, pcall = setmetatable, getmetatable, pcall
 local format, gsub, find, lower = string.format, string.gsub, string.find, string.lower
 local concat, sort = table.concat, table.sort
-local date, require = os.date, require
+local date, open, require = os.date, io.open, require
 local locals = package.loaded.runloop.locals
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
@@ -130,6 +130,12 @@ local function write_limited(sink, text)
   return not problem, problem
 end
 
+-- Returns whether a file ends in the middle of a line: a full disk may have taken a part of one.
+local function is_torn(path)
+  local file <close> = open(path, "rb")
+  return file and file:seek("end", -1) and file:read(1) ~= "\n"
+end
+
 local function write(self, level, what, message, fields)
   if LEVELS[level] < self._sink.level then return end
   if type(message) ~= "string" then message = tostring(message) end
@@ -140,6 +146,7 @@ local function write(self, level, what, message, fields)
   local text = compose(self, level, message, fields)
   -- A finalizer may still log after the sink's own finalizer has closed the file.
   if sink.path and not sink.fd then sink.fd = native.append(sink.path) end
+  if sink.failed and sink.path and is_torn(sink.path) then text = "\n" .. text end
   local fine, why
   if sink.max_size then
     fine, why = write_limited(sink, text)

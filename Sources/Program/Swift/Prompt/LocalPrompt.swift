@@ -106,10 +106,15 @@ final class LocalPrompt: PromptOwner {
         Terminal.lend(lends)
     }
 
-    /// Gives the terminal to a program that is about to be started in the foreground. Returns false in other threads:
-    /// the program then gets no terminal.
-    private func handOver() -> Bool {
-        guard Linux.Thread.isMain else { return false }
+    /// Called when a program is about to be started in the foreground. Returns whether it may have the terminal: no
+    /// program of another thread may.
+    private static func handsOver() -> Bool {
+        guard Linux.Thread.isMain else { return current == nil }
+        current?.handOver()
+        return true
+    }
+
+    private func handOver() {
         if !keyboard.isPaused, let display = prompt.display {
             _ = keyboard.pause()
             display.catchUp()
@@ -118,7 +123,6 @@ final class LocalPrompt: PromptOwner {
         }
         // If the program cannot be started, the prompt continues.
         keyboard.look()
-        return true
     }
 
     // MARK: Readers of standard input
@@ -158,7 +162,7 @@ final class LocalPrompt: PromptOwner {
         do throws(SystemError) {
             if let display = prompt.display {
                 guard keyboard.start() else { return false }
-                RawTerminal.willLend = { [unowned self] in handOver() }
+                RawTerminal.willLend = { Self.handsOver() }
                 RawTerminal.hasReturned = { [keyboard] in keyboard.look() }
                 input = keyboard.source
                 let sizePort = try RunLoop.FDPort(Terminal.watch(), name: "changes of the terminal") {

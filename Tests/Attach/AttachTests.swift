@@ -193,8 +193,7 @@ struct AttachTests {
         #expect(run.output == String(repeating: "x", count: 20_000_000) + "\n" + (1...50000).map { "\($0)\n" }.joined())
         let large = try target.attach(input: "print(#[=[\(String(repeating: "y", count: 17_000_000))]=])\n'next'\n")
         #expect(large.status == 1 && large.output == "\"next\"\n" && large.errors.contains("16777216 can be sent"))
-        // A stopped process runs no entry. A stopped process runs no entry, but keeps the output of one that was run
-        // with -e.
+        // A stopped process runs no entry, but keeps the output of one that was run with -e.
         let slow = try target.start(
             "-e", "print 'here' rl.sleep(0.2) for i = 1, 40 do io.write(('z'):rep(1000000)) end done = true")
         #expect(slow.waitForOutput("here"))

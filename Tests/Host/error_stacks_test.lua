@@ -37,7 +37,7 @@ local function caught(body)
   return parts_of(text), text
 end
 
--- In each call, a wait for `fn`, which fails, is at one line of a function called `waiter`.
+-- Each function waits for `fn`, which fails: the wait is one line of a function called `waiter`.
 local WAITS = {
   ["task:await"] = function(fn) local function waiter() rl.task(fn):await() end waiter() end,
   ["group:wait"] = function(fn)

@@ -1660,10 +1660,10 @@ function rl.limit_callbacks(seconds) end
 ---@return string? code `"ENOTSUP"`, `"ENOENT"`
 function rl.sandbox(options) end
 
----Returns an error as text: the message, the stack where it was raised, the task or thread in which that was, and for
----each wait that has passed the error on (as `task:await`, `rl.timeout` and `pool:run` do) the stack of the waiter.
----If no wait has passed the error on, it returns the same as `debug.traceback`. The function can serve as the handler
----of `xpcall`. A thread keeps these stacks of its last 32 errors.
+---Returns an error as text: the message, the stack where it was raised, and the task or thread in which that was. For
+---each wait that has passed the error on, as `task:await`, `rl.timeout` and `pool:run` do, the stack of the waiter
+---follows. If no wait has passed the error on, it returns the same as `debug.traceback`. The function can serve as the
+---handler of `xpcall`. A thread keeps these stacks of its last 32 errors.
 ---
 ---The text shows at most 22 lines of a stack and ten waits; the middle is replaced by the number of omitted ones.
 ---

@@ -65,7 +65,7 @@ void cl_disarm_handlers(lua_State *L) {
 
 // Wishes --------------------------------------------------------------------------------------------------------------
 
-// A set of bits. Wishes are granted at Lua's next instruction, or when the loop wakes up.
+// A set of bits: requests (CL_WISH_…), which are fulfilled at Lua's next instruction, or when the loop wakes up.
 static _Atomic unsigned wishes;
 static void (*grant)(cl_state *state, unsigned wishes);
 

@@ -220,5 +220,5 @@ void cl_heed_first(int (*heed)(const siginfo_t *info));
 void cl_note_wish(unsigned wish);
 /// Ends the process if its standard output has failed because the reader has gone.
 void cl_end_if_nobody_reads(void);
-/// Calls the function that grants wishes; returns those that were pending.
+/// Calls the function that fulfils requests (CL_WISH_…); returns the pending ones.
 unsigned cl_fulfil_wishes(cl_state *state);

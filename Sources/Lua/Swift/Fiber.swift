@@ -374,9 +374,9 @@ extension Interpreter {
         recycle(fiber)
     }
 
-    /// Gives the fiber another coroutine. Lua resets nearly everything in a coroutine for its next use, but a coroutine
-    /// that died in a hook, as by Control-C, would never call hooks again, and one that waited inside xpcall would call
-    /// that handler again.
+    /// Gives the fiber another coroutine. Lua resets nearly everything in a coroutine for its next use, with two
+    /// exceptions. A coroutine that died in a hook, as by Control-C, would never call hooks again; and a coroutine that
+    /// waited inside xpcall would call that handler again.
     private func renew(_ fiber: Fiber) {
         guard cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else { return cl_pop(main, 1) }
         lua_rawgeti(main, cl_registry, lua_Integer(state.pointee.anchors))

@@ -1,7 +1,7 @@
 /// Text from outside need not be UTF-8: file names, arguments and Lua strings are bytes. To carry any bytes through
 /// Swift strings, each byte that is not part of valid UTF-8 becomes one of the 128 last code points, U+10FF80 to
-/// U+10FFFF, which are otherwise unused; a text that contains these code points is treated the same way. All other text
-/// is unchanged.
+/// U+10FFFF. These are otherwise unused; if a text contains one, its bytes are converted in the same way. All other
+/// text is unchanged.
 extension String {
     private static let firstByte: UInt32 = 0x10FF00
 

@@ -6,7 +6,8 @@ local rl = require "runloop"
 local net, http = require "runloop.net", require "runloop.http"
 math.randomseed(tonumber(arg[1]))
 
--- Functions that end the program, its loop or others, or change the machine, as they do with right arguments.
+-- Functions with these names are not called: with right arguments they end this program, its loop or other programs, or
+-- change the machine.
 local NOT = { "signal", "suspend", "abandon", "dismiss", "guard", "launch", "^close", "kill", "exit", "exec",
   "remove", "rename", "temporary", "link", "^start$", "directory", "lend", "take_back", "notify", "shutdown",
   "attach", "^stop", "^run$", "cook", "resize", "outcome", "has_group", "^blocking", "thread", "farewell", "dump",
@@ -79,7 +80,7 @@ for _, name in ipairs { "arguments", "cqueues", "crypto", "encoding", "fs", "gli
   local is_there, module = pcall(require, "runloop." .. name)
   if is_there then visit(module, name) end
 end
--- It ends the program after a wrong command line, and after --help.
+-- This function ends the program after a wrong command line, and after --help.
 LEFT_OUT[require "runloop.arguments".parse] = true
 for i = #functions, 1, -1 do
   if LEFT_OUT[functions[i]] then table.remove(functions, i) end

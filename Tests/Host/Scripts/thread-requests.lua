@@ -67,8 +67,7 @@ local function hold(begun, gate)
   repeat until gate:count() > 0
 end
 
--- Events that come together with a request that is about to run are handled in the same pass, so this waits until the
--- request runs.
+-- A pass handles a queued request and the events that come before it runs together, so wait until the request runs.
 local function hold_busy(thread, gate)
   local begun = rl.port {}
   thread:perform(hold, begun, gate)
@@ -113,7 +112,7 @@ try("cancelled while delayed: nothing keeps the loop alive", function()
     return rl.run()
   end)
   local request = thread:loop():perform { error, "this must never run", after = 1000 }
-  -- The first `perform` waits until the request has become a timer there; the second one opens the gate.
+  -- The first `perform` waits until the request has become a timer of the other thread; the second one opens the gate.
   thread:loop():perform { function() end, wait = true }
   local was = request:cancel()
   thread:loop():perform(function() own_gate:send {} end)

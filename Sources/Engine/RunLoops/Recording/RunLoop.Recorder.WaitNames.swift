@@ -3,8 +3,8 @@ extension RunLoop.Recorder {
     /// indices of a table, in which each name is entered at its first use. An entry never changes, so that other
     /// threads may read it after a record with its number.
     struct WaitNames: BitwiseCopyable {
-        /// An entry. The name is identified by its address, since it is a constant of the program, and by the creation
-        /// site of the object for which a task waits, if that is known; 0 if the entry is free.
+        /// An entry. Identifies the name by its address, since it is a constant of the program. If the creation site of
+        /// the object for which the task waits is known, the key contains it, too. 0 if the entry is free.
         private struct Place {
             var key: UInt = 0
             var label: UInt32 = 0

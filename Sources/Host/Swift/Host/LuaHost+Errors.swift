@@ -11,8 +11,8 @@ final class ErrorHandler: HostPart {
     override func reset() { function = 0 }
 }
 
-/// Errors that nobody handles. Errors that no code handles: the host finds them here, and reports them to the script's
-/// handler, or to its own owner.
+/// Errors that no code handles: the host finds them here, and reports them to the script's handler, or to its own
+/// owner.
 extension LuaHost {
     /// Returns the failure for the error value on top of a fiber's stack, with the fiber's subject.
     func failure(of fiber: Fiber) -> Failure { failure(of: fiber, explanation(of: fiber.stack)) }

@@ -537,8 +537,8 @@ enum { CL_ATTACH_WORD = 0x726c };
 void cl_watch_wishes(cl_state *state, int watches);
 /// Handles SIGUSR2, which means CL_WISH_DUMP, if its action is the default. Must be called after cl_handle_signals.
 void cl_watch_dumps(cl_state *state);
-/// Sets the function that takes wishes while Lua code runs, on the host's thread. While no Lua code runs, the loop
-/// takes wishes by cl_take_wishes.
+/// Sets the function that takes these requests while Lua code runs, on the host's thread. While no Lua code runs, the
+/// loop takes them by cl_take_wishes.
 void cl_grant_wishes(cl_state *state, void (*function)(cl_state *state, unsigned wishes));
 /// May be called on any thread.
 void cl_wish(cl_state *state, unsigned wish);

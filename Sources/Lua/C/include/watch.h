@@ -17,8 +17,8 @@ int cl_limit_last_task(struct cl_state *state, double seconds, int (*is_waiting)
 /// Whether the time limit has been reached.
 int cl_time_is_over(void);
 
-/// Counts the runs of each Lua line, in this coroutine and in all that are made later in any state. 0 stops counting; a
-/// negative number leaves counting on or off, and gives this coroutine the hook of the others.
+/// Counts the runs of each Lua line, in this coroutine and in all coroutines that are made later, in any state. 0 stops
+/// the counting; a negative number leaves counting on or off, and gives this coroutine the hook of the others.
 void cl_count_lines(struct lua_State *L, int on);
 /// Calls `each` for each count, then resets all. `what` is the number of a line, plus 2^24 times the number of the line
 /// that ran before it in the same call; 0xffffff stands for that number if the line was the first. For a call of a

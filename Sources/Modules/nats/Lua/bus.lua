@@ -187,7 +187,7 @@ local function head_of(options, what)
   return headers and next(headers) ~= nil and check.headers(headers, what)
 end
 
---- Publishes with checked arguments. Publishes a message whose arguments were checked. `question`: the message that
+--- Publishes a message whose arguments were checked. `question`: the message that
 --- this one answers.
 function Bus:_publish(what, subject, data, options, question)
   return self:_publish_with(subject, options and options.reply, data, head_of(options, what), question)

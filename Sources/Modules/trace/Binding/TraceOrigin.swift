@@ -18,7 +18,7 @@ extension TraceNames {
         }
     }
 
-    /// A hash of what all processes with the same monotonic clock have in common: the machine's start, and the
+    /// A hash that is equal for all processes with the same monotonic clock: of the machine's start, and of the
     /// namespace of times, because containers may have clocks of their own. 0 if the system does not report it.
     private static var machine: UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -327,7 +327,7 @@ function Stream:read_frame(format, options) end
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes
----@return string|integer|nil which the number in the list, or the error message
+---@return string|integer|nil which the number of the matching text in the list, or the error message
 ---@return string? capture or the code
 ---@return string? ... further captures
 function Stream:read_until(text, options) end

@@ -477,10 +477,10 @@ function Clock:hold() end
 ---Ends a hold.
 function Clock:release() end
 
----Makes a client of an HTTP server, or of a handler or routes, over streams in memory. It has `get`, `post`, `fetch`,
----`open` and `websocket` as `runloop.http`, with paths instead of URLs and the same options; options about connections
----have no effect. A redirect is returned like any other answer, unless `follow` says how many to follow; all redirects
----lead to this server. In virtual time.
+---Makes a client of an HTTP server, or of a handler or routes, over streams in memory. The client has the functions
+---`get`, `post`, `fetch`, `open` and `websocket` of `runloop.http`, with the same options, but takes paths instead of
+---URLs; options about connections have no effect. A redirect is returned like any other answer, unless `follow` says
+---how many to follow; all redirects lead to this server. In virtual time.
 ---@param server runloop.http.Server|runloop.http.Routes|fun(request: runloop.http.Incoming): any
 ---@param network? table as `net.memory` takes it: `latency`, `bandwidth`, `chunk`
 ---@return runloop.http.Client client

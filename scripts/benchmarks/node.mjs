@@ -114,7 +114,8 @@ const workloads = {
     a.write(message);
   },
 
-  // Likewise the pipes: descriptors 3, 5, 7 … are read from, 4, 6, 8 … written to.
+  // The pipes come from the harness as well: descriptors 3, 5, 7 … are their reading ends, and 4, 6, 8 … their writing
+  // ends.
   idle(size, count) {
     let done = 0;
     const next = () => writeSync(4 + 2 * random(size), message);

@@ -160,7 +160,7 @@ final class AttachClientConnection {
         watchForPatience()
     }
 
-    /// This is longer than an idle process takes to answer.
+    /// A duration longer than an idle process takes to answer.
     private static let moment = Duration.milliseconds(300)
 
     private func watchForPatience() {

@@ -4,7 +4,7 @@ internal import Lua
 ///
 /// The client sends requests for events, several at a time. Each request is answered with events: output of the
 /// client's code, and how the code ended. So a client that sends no requests gets no events, and the process knows how
-/// many bytes wait for it.
+/// many bytes the client has not fetched.
 public enum Attach {
     /// A client with another version gets a message that says so, and leaves.
     public static let version = 2

@@ -39,7 +39,7 @@ extension RunLoop {
         }.map(Unmanaged.passUnretained)
     }
 
-    /// The date of the mode's next timer; nil without one. CFRunLoopGetNextTimerFireDate.
+    /// The date of the mode's next timer; nil if the mode has no timer. CFRunLoopGetNextTimerFireDate.
     ///
     /// While a timer fires, its date is still the one for which it fires. O(number of the mode's timer queues).
     public func nextFireDate(in mode: Mode) -> Instant? {

@@ -138,7 +138,7 @@ public final class RunLoop {
     /// Makes a loop with a handle that was made before it. So a caller can use the handle before the loop's thread has
     /// begun, or find out whether the system has descriptors for a loop.
     ///
-    /// - Parameter handle: Only one loop may have it.
+    /// - Parameter handle: the handle, which only one loop may have.
     public init(poller: Poller, handle: Handle) {
         self.poller = poller
         wakeOnly = DescriptorSet(of: handle)

@@ -122,7 +122,7 @@ function misuse.kinds(kinds)
   return concat(names, " or ")
 end
 
--- Whether a value is of one of the kinds of a declared field.
+-- Whether a value has a kind that a declared field may have.
 function misuse.is_of(value, kinds)
   if kinds == true then return true end
   if type(kinds) == "string" then return CHECKS[kinds](value) end

@@ -102,7 +102,7 @@ static int become_integer(lua_State *L) {
   return 1;
 }
 
-// Whether the value on top of the stack, of the field below it, is of one of the kinds.
+// Whether the value on top of the stack, which belongs to the field below it, has one of the kinds in `bits`.
 static int fits(lua_State *L, lua_Integer bits) {
   if (bits & IS_ANY) return 1;
   switch (lua_type(L, -1)) {

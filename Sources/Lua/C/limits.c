@@ -38,7 +38,7 @@ static _Thread_local struct {
   int (*is_in_run)(cl_state *state);
 } own;
 
-// Its address distinguishes the watcher's signals from others.
+// The address of this variable distinguishes the watcher's signals from others.
 static const char watchers_word;
 
 // Pushes the text of a limit with the position of the script's innermost line.
@@ -163,8 +163,8 @@ static void set_mark(cl_state *state) {
 }
 
 static void on_mark(lua_State *L, lua_Debug *debug) {
-  // It does not raise at the call of a function that closes a variable: the remains of an error are still on the stack
-  // then.
+  // The hook does not raise at the call of a function that closes a variable, since the remains of an error are still
+  // on the stack then.
   if (debug->event != LUA_HOOKLINE && debug->event != LUA_HOOKCOUNT) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);
@@ -179,7 +179,7 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
 static int pass_mark(cl_state *state, size_t bytes) {
   size_t limit = limit_of(state), middle = bytes + (limit - bytes) / 2;
   int is_within = bytes <= limit, is_little = is_within && bytes <= state->bytes_collect;
-  // So the hook collects the garbage earlier: at the next instruction after half of the free memory was used.
+  // This makes the hook collect garbage earlier: at the next instruction after half of the free memory was used.
   if (is_within && !(is_little && middle > state->bytes_collect)) state->bytes_collect = middle;
   if (is_within) place_mark(state, bytes);
   if (is_little) return 1;

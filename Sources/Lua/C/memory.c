@@ -247,7 +247,7 @@ void *cl_map_at(uintptr_t address, size_t size) {
 void *cl_take_slot(void) {
   void *slot = NULL;
   for (size_t i = 0; i < SLOTS && !slot; i++) slot = cl_map_at(CL_SLOTS_BEGIN + i * SLOT, SLOT);
-  // Not at the beginning of a page, where the mark of a slab would be.
+  // A slot does not begin where a page begins, since the mark of a slab would be there.
   return slot ? (char *)slot + 64 : NULL;
 }
 

@@ -158,7 +158,7 @@ static int pack_named(packer *p, int index) {
 
 static void pack(packer *p, int index, const step *way);
 
-// Packs a reference if the object has been packed before. Otherwise numbers the object and returns 0.
+// If the object has been packed before, packs a reference to it. If not, gives the object a number and returns 0.
 static int pack_reference(packer *p, int index) {
   uint64_t *number = number_of(p, lua_topointer(p->L, index));
   if (!*number) {

@@ -72,7 +72,8 @@ static int interrupt(lua_State *L) {
 static int (*is_in_entry)(cl_state *state);
 
 static int take_entry_interrupt(void) {
-  // Not in a callback that a run of the loop inside the entry has called: the interruption waits until that returns.
+  // Callbacks that a run of the loop inside the entry has called are not interrupted: the interruption waits until they
+  // return.
   if (!entry_pending || !is_in_entry(signal_host)) return 0;
   entry_pending = 0;
   return cl_entry_is_unwanted();
@@ -193,7 +194,7 @@ static void lose_patience(void) {
   int number = noted[SIGTERM] ? SIGTERM : insistence > 1 ? insisting : 0;
   if (!number) return;
   if (!state) return cl_end_by(number);
-  // Then the loop handles signals by itself.
+  // While the thread waits, the loop handles signals by itself.
   int is_waiting = signal_is_waiting();
   if (is_waiting) insistence = 0;
   if (!noted[SIGTERM] && (is_waiting || is_deferring)) return;

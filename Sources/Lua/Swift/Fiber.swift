@@ -15,7 +15,7 @@ public struct Fiber: Hashable {
     @usableFromInline struct Memory {
         var thread: LuaState
         let slot: UInt32
-        /// Its index among the interpreter's fibers.
+        /// The fiber's index among the interpreter's fibers.
         var place: Int32
         var cancelWait: ((Fiber) -> Void)?
         var waitsFor = 0
@@ -338,7 +338,7 @@ extension Interpreter {
     }
 
     /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. Leaves only
-    /// the error value on its stack; or, if closing a variable failed, the error of that.
+    /// the error value on the fiber's stack; if closing a variable failed, that is the error of the closing.
     public final func unwind(_ fiber: Fiber) {
         let outer = running
         let outerThread = state.pointee.running

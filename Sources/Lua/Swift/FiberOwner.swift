@@ -2,7 +2,7 @@
 /// tasks, tests, and the code that answers a message or a connection.
 open class FiberOwner {
     public init() {}
-    /// Whether `runs` is called. Only some owners need it, and a task resumes often.
+    /// Whether `runs` is called. It is false by default, since few owners need the calls, and a task resumes often.
     public final var watchesRunning = false
     /// Called when the fiber begins or goes on, and when it waits or has ended.
     open func runs(_ isRunning: Bool) {}

@@ -151,7 +151,7 @@ extension Interpreter {
     /// Counts the runs of each Lua line, in a coroutine and in all that are made later, in any state.
     ///
     /// - Parameters:
-    ///   - on: nil leaves counting on or off, and gives this coroutine the hook of the others.
+    ///   - on: whether to count; nil changes nothing, except that this coroutine gets the hook of the others.
     ///   - index: the stack index of the coroutine; if none is there, the stack's own coroutine is meant.
     public static func countLines(_ on: Bool?, _ stack: Stack, coroutine index: Int32) {
         cl_count_lines(lua_tothread(stack.thread, index) ?? stack.thread, on.map { $0 ? 1 : 0 } ?? -1)

@@ -250,7 +250,7 @@ import Testing
         let timer = RunLoop.Timer(fireDate: first, interval: interval) { timer, passed in
             fires += 1
             missed += passed
-            // It never fires before its date.
+            // A timer never fires before its date.
             #expect(RunLoop.Instant.now.nanoseconds >= timer.fireDate.nanoseconds)
             guard fires % 3 == 0 else { return }
             let end = RunLoop.Instant.now + .milliseconds(Int64(fires))

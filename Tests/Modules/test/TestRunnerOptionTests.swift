@@ -31,7 +31,7 @@ import Testing
         #expect(try names(["a_test.lua:4"]) == ["opens", "(twice)"])
         #expect(try names(["--shard", "1/2"]) + names(["--shard", "2/2"]) != [])
         #expect(try Set(names(["--shard", "1/2"])).isDisjoint(with: names(["--shard", "2/2"])))
-        // This holds for all seeds; each machine has its own.
+        // The parts are disjoint for all seeds; each machine has its own seed.
         let parts = try names(["--shuffle", "--seed", "1", "--shard", "1/2"])
         #expect(try Set(parts).isDisjoint(with: names(["--shuffle", "--seed", "2", "--shard", "2/2"])))
         #expect(try names(["--shard", "1/2"]).count + names(["--shard", "2/2"]).count == 3)

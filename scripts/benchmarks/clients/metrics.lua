@@ -1,5 +1,5 @@
--- Rows of `scripts/bench clients`: numbers for Prometheus. Each row has a limit: an amount above the time of a call of
--- an empty function: 0.1 or 0.5 microseconds, or 2 milliseconds for a page.
+-- Rows of `scripts/bench clients`: numbers for Prometheus. The limit of a row is the time of a call of an empty
+-- function plus 0.1 or 0.5 microseconds; a page has 2 milliseconds.
 
 local metrics = require "runloop.metrics"
 

@@ -69,7 +69,7 @@ extension RunLoop {
             connection.drained = { [weak self] in self?.sendWaiting() }
             connection.ended = { [weak self] reason in self?.end(reason.map(Failure.transport) ?? .becameInvalid) }
             connection.letGo = { [weak self] in
-                // This also happens when the loop is emptied while messages are unanswered.
+                // This is also called when the loop is emptied while messages are unanswered.
                 self?.uses = [:]
                 self?.retained = nil
             }

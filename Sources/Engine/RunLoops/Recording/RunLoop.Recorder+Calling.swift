@@ -196,7 +196,7 @@ extension RunLoop.Recorder {
         let record = open.pointee
         told.pointee = record
         open = told
-        // This does not use `told`, since the compiler then fails with ThreadSanitizer.
+        // Code that uses `told` here makes the compiler fail with ThreadSanitizer.
         open.pointee.flags &= Flags.waits | Flags.failed
         state = .told
         enter(Level(object: record.object, isRun: false))

@@ -213,7 +213,7 @@ public final class SimulatedClock: Sendable {
     func leave(_ number: Int) {
         state.withLock { state in
             state.sleepers.removeAll { $0.number == number }
-            // It may have been the last loop that was awake.
+            // The loop that leaves may have been the last one that was awake.
             for sleeper in state.sleepers { sleeper.bell.ring() }
         }
     }

@@ -91,7 +91,7 @@ static int start_mortal(const linux_program *program, int *pid) {
     for (int number = 1; number < NSIG; number++) sigaction(number, &standard, NULL);
     if (program->terminal || program->leads_session) setsid();
     else setpgid(0, 0);
-    // This does not stop the child, since all signals are blocked.
+    // tcsetpgrp does not stop the child, since all signals are blocked.
     if (program->foreground >= 0) tcsetpgrp(program->foreground, getpid());
     int refused = (program->dies_with_us && prctl(PR_SET_PDEATHSIG, SIGKILL)) ||
                   (program->directory && chdir(program->directory));

@@ -175,7 +175,7 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   const uint8_t *all = it->all, *some = it->some;
   if (some[LINUX_ALLOW_CONNECT] || some[LINUX_ALLOW_LISTEN]) add_families(f, it);
   else never(f, SYS_socket);
-  // A socket of a pair of datagrams can send to any address, and SOCK_RAW is another name for it.
+  // A datagram socket that socketpair makes can send to any address, and SOCK_RAW is another name for SOCK_DGRAM there.
   begin(f, SYS_socketpair);
   allow_local(f, all[LINUX_ALLOW_CONNECT]);
   refuse(f, EACCES);

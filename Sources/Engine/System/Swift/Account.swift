@@ -15,7 +15,8 @@ package struct Account {
     /// A user given by number: in no further groups, and with the home directory "/" unless the system's lists have
     /// another.
     ///
-    /// - Parameter group: the group if the user is in no list; without one, the result is nil.
+    /// - Parameter group: the group of a user that is in no list; if it is nil, the initializer returns nil for such a
+    ///   user.
     package init?(number: UInt32, group: UInt32?) throws(SystemError) {
         let found = linux_find_user(nil, number, &account)
         guard found >= 0 else { throw SystemError("getpwuid", "\(number)") }

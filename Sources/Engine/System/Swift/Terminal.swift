@@ -151,7 +151,7 @@ package enum RawTerminal {
     /// Opens this process's terminal again. The new descriptor is non-blocking; other descriptors of the terminal are
     /// not affected.
     ///
-    /// - Throws: ENXIO if there is none.
+    /// - Throws: ENXIO if the process has no terminal.
     package static func own() throws(SystemError) -> Descriptor {
         try Descriptor(Glibc.open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), "open", "/dev/tty")
     }

@@ -12,8 +12,8 @@ package enum Time {
         // Rounds up, so that nothing is early, but ignores the last bit of a decimal fraction: 1.1 s is 1,100,000,000
         // ns.
         let rounded = Int64((bounded - 0.001).rounded(.up))
-        // A value below the clock's unit is not zero. A loop that waits again for what is left of its time would
-        // otherwise never end in virtual time, and a timer would not repeat.
+        // A value below the clock's unit becomes one unit. If it became zero, a loop that waits again for what is left
+        // of its time would never end in virtual time, and a timer would not repeat.
         return rounded == 0 && seconds > 0 ? 1 : rounded
     }
 

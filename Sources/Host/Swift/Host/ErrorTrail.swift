@@ -11,8 +11,8 @@ final class ErrorTrail {
     /// The stack of the code that waited; empty if only the host's own code did.
     private let stack: TakenStack
     private let runner: ErrorRunner
-    /// The number of waits that are kept. `leftOut` counts those dropped from the middle, after the first half of
-    /// these.
+    /// The number of waits that are kept. `leftOut` counts the waits that were dropped from the middle: they came after
+    /// the first half of the kept ones.
     private let count: Int
     private let leftOut: Int
     /// The number of the fiber in which the error is, or was last.

@@ -22,7 +22,7 @@ public final class LuaHost: Interpreter {
     public var onExit: (LuaHost, Int32) -> Never = { _, status in Ending.end(status) }
     /// The exit status, once the process is to end: runs end, and no new ones begin.
     public var endingStatus: Int32?
-    /// The script's path as given; nil without one. Set before there is a second thread.
+    /// The script's path as given; nil if there is no script. Set before there is a second thread.
     public nonisolated(unsafe) static var script: String?
     let timers = LuaTimers()
     /// The timers of `rl.at`.
@@ -123,9 +123,9 @@ public final class LuaHost: Interpreter {
     /// end of a state, in a thread as in the program; the list for the end of the process is in ending.h.
     ///
     /// - Tasks come first: when they close their variables, they may still need everything else.
-    /// - Then the features: programs, watchers and pools end, resolvers drop their questions, and the recorder leaves
-    ///   the file that other threads may be completing. They release items, so the items must still exist.
-    /// - Then the timers and items of the loop, which hold objects of Lua.
+    /// - The features come next: programs, watchers and pools end, resolvers drop their questions, and the recorder
+    ///   leaves the file that other threads may be completing. They release items, so the items must still exist.
+    /// - The timers and items of the loop, which hold objects of Lua, come after them.
     /// - Requests of other threads come last: items that were invalidated may have queued some.
     ///
     /// Threads of pools and resolvers go on. The objects that they share with a state are counted (`Mailbox.Shared`,

@@ -17,7 +17,8 @@ package final class LuaMemory: HostPart {
     private var lastPass = -1
     /// The collection in steps that is under way, if any.
     private var collection: Collection?
-    /// Whether a task has failed since the last collection began: only a collection tells whether it is forgotten.
+    /// Whether a task has failed since the last collection began: only a collection shows whether the script has
+    /// forgotten the task.
     private var isWanted = false
 
     /// This many objects are half a megabyte or more.

@@ -19,14 +19,14 @@ package final class Waiter: RunLoop.ItemOwner {
     /// The queue of the future or mutex for which it waits, and its place there.
     private var queue: UnsafeMutablePointer<WaitQueue>?
     private var link: UnsafeMutablePointer<WaitLink>?
-    /// Its places in the queues of several futures.
+    /// The waiter's places in the queues of several futures.
     private var links: [(link: UnsafeMutablePointer<WaitLink>, future: Future.Pointer)] = []
     /// The number of this wait among all waits for tasks of the state: the waiters of a task are sorted by it.
     private(set) var number = 0
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?
     private var condition: LuaCondition?
-    /// Its place in the queue of a condition.
+    /// The waiter's place in the queue of a condition.
     var neighbours = LuaCondition.Links()
     /// The number of values with which it was woken, on top of its fiber's stack; -1 if it was not woken.
     private var given: Int32 = -1

@@ -136,7 +136,7 @@ enum ThreadBinding {
 }
 
 extension Call {
-    /// A limit, or nil without one.
+    /// Returns the limit in an argument, or nil if the argument is missing.
     fileprivate func seconds(_ index: Int32, _ what: String) throws(Misuse) -> Double? {
         if isMissing(index) { return nil }
         let least = LuaLimits.leastTime

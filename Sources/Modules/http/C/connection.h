@@ -20,7 +20,7 @@ typedef enum ending { NOT_ENDED, DONE, LATE, GONE } ending;
 typedef struct connection {
   http_reader reader;
   server *server;             // an upvalue of every function that gets the connection
-  const void *request;        // whose task answers it; NULL without one
+  const void *request;        // the request that a task answers; NULL if there is none
   double deadline, began;     // dates of the loop's clock; when the request or its head began
   lua_Integer task, record;   // the numbers of the request's task; 0 if it has not waited
   lua_Integer taken;          // bytes of the request's body that its task has

@@ -112,8 +112,8 @@ static int give_up(lua_State *L) {
   return 1;
 }
 
-// connection:leave(): the client has gone. Returns the request that was being answered, and "done" or "late" if its
-// answer had ended; nil without one.
+// connection:leave(): the client has gone. Returns the request that was being answered, or nil; then "done" or "late"
+// if its answer had ended.
 static int leave(lua_State *L) {
   connection *c = http_check_self(L);
   c->is_over = 1;

@@ -14,8 +14,8 @@ local CODES = {
   [65] = "ESPIPE", [77] = "TLS_CERTIFICATE", [80] = "TLS_TRUNCATED", [92] = "EPROTO", [97] = "EPROXY",
 }
 
--- libcurl does not report whether a name does not exist, or no name server answers. So the resolver is asked again, for
--- at most 2 s: an answer that it has already comes at once.
+-- libcurl does not report whether a name does not exist, or no name server answers. So the resolver is asked again. It
+-- answers at once if it knows the answer already; the wait is at most 2 s.
 local PATIENCE <const> = 2
 
 local function why_unknown(exchange, message, url)

@@ -169,8 +169,8 @@ function Bus:_reconnect_soon()
 end
 
 -- Waits until the old server of a cluster knows the subscriptions at the new server, and has delivered all messages
--- that it got from the new server before. To find out, the new connection sends a message to the old one; the message
--- arrives there after all of these.
+-- that it got from the new server before. To find out, the new connection sends a message to the old one; that message
+-- arrives there after all messages that the old server has got before.
 local function await_passage(self, old, link)
   if self._subscription_count == 0 or not link.info.cluster or link.info.cluster ~= old.info.cluster then return end
   if old.is_over or link.is_over then return end

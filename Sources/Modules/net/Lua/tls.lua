@@ -78,7 +78,8 @@ return function(hidden)
   function tls.handshake(stream, settings, options, name, timeout, server)
     local done, message, code, is_own = hidden.begin_tls(stream, settings, name)
     if not done then return nil, message, code end
-    -- This also happens if the handshake is late, cancelled or ended by an error: half a handshake is useless.
+    -- The stream is also given up if the handshake is late, cancelled or ended by an error: half a handshake is
+    -- useless.
     local started <close> = setmetatable({ stream }, GIVEN_UP)
     local limit = timeout and { timeout = timeout }
     while done do

@@ -51,7 +51,7 @@ static void skip_quoted(reader *r, int has_escapes) {
     char c = *r->at++;
     if (c == '\\' && r->at < r->end) r->at++;
     if (c != '\'') continue;
-    // It goes on behind a doubled quote, and on a further line.
+    // The text goes on behind a doubled quote, and on a further line.
     const char *next = r->at;
     int has_line = next < r->end && *next == '\'';
     for (; next < r->end && is_blank(*next); next++) has_line |= *next == '\n' || *next == '\r';

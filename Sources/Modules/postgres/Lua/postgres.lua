@@ -529,7 +529,7 @@ function postgres.open(where, options)
     _connect_timeout = options.connect_timeout or 10,
     _timeout = options.timeout or false, _prepare = options.prepare ~= false, _nulls = options.nulls or false,
     _lists = options.lists or false,
-    -- Fields with a false value are faster than absent ones, for which objects.class has an error for scripts.
+    -- These fields are false instead of absent: reading an absent field calls the function that finds misspelt methods.
     _db = false, _lease = false, _depth = false, _is_closed = false, _timer = false, _notes = {},
     _max = options.max or shape.MAX, _made_at = made_at(), _calls = 0, _lost = 0, _stale = 0, _texts = {},
     _texts_count = 0, _checked = {}, _checked_count = 0,

@@ -6,7 +6,7 @@ local shape = require "runloop.data.shape"
 local failures = require "runloop.postgres.failures"
 
 local next, rawget = next, rawget
--- Only in a test is the clock not the real one.
+-- The clock differs from the real one only in tests.
 local has_clock, is_virtual = rawget(rl, "clock") ~= nil, shape.is_virtual
 
 -- The functions in C, those of runloop.postgres.connections, and those here.

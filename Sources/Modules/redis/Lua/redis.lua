@@ -464,7 +464,7 @@ function redis.open(where, options)
   local self = setmetatable({
     _options = settings, _name = options.name or shown, _timeout = options.timeout or 5, _wait = options.wait or 30,
     _idle = options.idle or 300, _made_at = made_at(), _calls = 0, _lost = 0, _asked = 0, _ended = 0, _cancelled = 0,
-    -- Fields with a false value are faster than absent ones, for which objects.class has an error for scripts.
+    -- These fields are false instead of absent: reading an absent field calls the function that finds misspelt methods.
     _db = false, _is_closed = false, _line = false, _suspect = false, _sweeper = false, _notes = {},
   }, Database)
   self._places = Places.new {

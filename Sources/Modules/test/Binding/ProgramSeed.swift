@@ -7,7 +7,7 @@ public import LuaRunLoops
 public enum ProgramSeed {
     /// The environment variable with the seed.
     public static let variable = "RLHOST_SEED"
-    // Only the main thread uses it, and sets it before other threads begin.
+    // Only the main thread uses this variable, and sets it before other threads begin.
     nonisolated(unsafe) private static var seed: Int64?
 
     /// Reads the environment. A program with a seed restarts itself, with addresses that are not random. Returns an

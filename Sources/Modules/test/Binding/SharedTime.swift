@@ -7,7 +7,7 @@ public import RunLoops
 public enum SharedTime {
     /// The environment variable by which programs, and those that they start, find the test.
     public static let variable = "RLHOST_TEST_CLOCK"
-    // Only the main thread uses it. A lock would have to be made at the start of every program.
+    // Only the main thread uses this variable, so it needs no lock, which every program would make at its start.
     nonisolated(unsafe) private static var joined: SimulatedClock?
 
     /// Returns the main thread's loop in the test's time, or nil if the variable is not set.

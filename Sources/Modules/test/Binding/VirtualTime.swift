@@ -120,7 +120,7 @@ public final class TestWorld {
 
     /// The state that the signal handler reads.
     private enum Alarm {
-        // It is set once, before the handler is; the handler only reads it.
+        // The handle is set once, before the handler is installed, which only reads it.
         nonisolated(unsafe) static var handle: RunLoop.Handle?
         nonisolated(unsafe) static var seconds = 0.0
     }

@@ -1,6 +1,6 @@
 -- A random order that a seed determines.
 
--- It has its own generator, so that it does not change the values of math.random in tests.
+-- The order comes from a generator of its own, so that shuffling does not change the values of math.random in tests.
 
 --- Returns a function that shuffles lists. Different texts give different orders.
 return function(seed, text)

@@ -103,7 +103,7 @@ function phase.run(current, body, seconds, name)
   local outcome = system.run(function()
     state.enter()
     local fine, result = xpcall(body, explain.error)
-    -- An error that the function raises because it is being ended is not the cause of its end.
+    -- If the end of the phase makes the function raise an error, that error is not the cause of the failure.
     if not fine and (not is_over or result.message == explain.STUCK) then failure = result end
   end, seconds)
   is_over = true

@@ -53,9 +53,9 @@ final class TracePart: HostPart {
         host.loop.watchBusiness { [unowned(unsafe) self] share, length in wasAwake(share, length / .seconds(1)) }
     }
 
-    /// Warns of a loop that is busy with callbacks none of which is slow, at most every ten seconds.
+    /// Warns, at most every ten seconds, of a loop that is busy although none of its callbacks is slow.
     ///
-    /// - Parameter share: the share of the last seconds in which it was awake.
+    /// - Parameter share: the part of the last seconds in which the loop was awake.
     private func wasAwake(_ share: Double, _ seconds: Double) {
         let isBusy = share >= Self.muchBusy && !busy.hasSlow
         busy.hasSlow = false

@@ -1,10 +1,11 @@
 extension Recording {
     /// Finds how the clocks of several processes differ, from the messages between them.
     ///
-    /// A message arrives after it has left. So the messages in both directions between two processes bound the
-    /// difference of their clocks from both sides, as close as the smallest round trip; and the bounds of all pairs are
-    /// combined as shortest paths are. The middle between the bounds keeps every arrow forwards. If the clocks drifted
-    /// meanwhile, no constant difference satisfies all bounds, which are then loosened as little as possible.
+    /// A message arrives after it has left. So messages in both directions between two processes give a lower and an
+    /// upper bound of the difference of their clocks, which are as far apart as the shortest round trip. The bounds of
+    /// all pairs are combined by an algorithm for shortest paths. The middle between the bounds keeps every arrow
+    /// forwards. If the clocks drifted meanwhile, no constant difference satisfies all bounds, which are then loosened
+    /// as little as possible.
     struct Clocks {
         struct Alignment {
             /// Nanoseconds to add to the process's times.

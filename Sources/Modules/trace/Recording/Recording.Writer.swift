@@ -104,7 +104,7 @@ extension Recording {
             told += rest.count / Record.size
             while !rest.isEmpty {
                 guard !isFull, !isFinished else { return }
-                // Written in parts, because of memory and the limit.
+                // The records are written in parts, so that they need little memory and the file stays below its limit.
                 let part = UnsafeRawBufferPointer(rebasing: rest.prefix(Self.piece))
                 encoder.records(part)
                 rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))

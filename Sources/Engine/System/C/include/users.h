@@ -10,7 +10,7 @@ typedef struct {
   char name[256], home[4096];
 } linux_account;
 
-/// Finds a user by name, or by number if `name` is NULL. Returns 1; 0 if there is none; -1 with errno.
+/// Finds a user by name, or by number if `name` is NULL. Returns 1; 0 if there is no such user; -1 with errno.
 int linux_find_user(const char *name, uint32_t number, linux_account *found);
 /// Finds the number of a group. Returns as `linux_find_user` does.
 int linux_find_group(const char *name, uint32_t *found);

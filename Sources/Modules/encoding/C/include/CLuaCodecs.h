@@ -15,12 +15,12 @@ int socket_open(lua_State *L);
 int luv_open(lua_State *L);
 int glib_open(lua_State *L);
 int nats_open(lua_State *L);
-/// Its second argument is the metatable of URLs.
+/// The second argument is the metatable of URLs.
 int url_open(lua_State *L);
-/// Its argument is the metatable of errors inside answers.
+/// The argument is the metatable of errors inside answers.
 int redis_open(lua_State *L);
 
-/// Its second argument is a table whose element 1 is called with the name of a metric that has too many series.
+/// The second argument is a table; its element 1 is called with the name of a metric that has too many series.
 int metrics_open(lua_State *L);
 /// Makes the process forget all metrics, between two tests. For Swift; any thread.
 void metrics_reset(void);

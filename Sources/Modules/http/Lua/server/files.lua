@@ -139,7 +139,7 @@ local function failed_condition(request, tag, seconds)
   return date and seconds <= date and 304 or nil
 end
 
--- Returns the range that the request asks for, as `range_of` does; nil without one.
+-- Returns the range that the request asks for, as `range_of` does; nil if it asks for no range.
 local function requested_range(request, headers, size, tag)
   local asked = request.headers
   local range, condition = request.method == "GET" and asked.range, asked["if-range"]

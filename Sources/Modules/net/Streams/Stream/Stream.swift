@@ -231,7 +231,7 @@ public final class Stream: RunLoop.EdgePort {
 
     // MARK: What it is
 
-    /// Not closed, aborted or failed. The end of input leaves a stream open.
+    /// Whether the stream is not closed, aborted or failed. The end of input leaves it open.
     public var isOpen: Bool { state == .open || state == .connecting || state == .idle }
     public var isConnecting: Bool { state == .connecting || isGreeting || state == .idle && connector != nil }
     /// Whether the stream was never in a mode, and has not begun to connect.
@@ -269,7 +269,7 @@ public final class Stream: RunLoop.EdgePort {
     /// The loop or a waiter has something to do.
     public private(set) var isActive = false
 
-    /// The address of the other end; nil without one.
+    /// The address of the other end; nil if it has none.
     public var peer: String? {
         if let text = remote.text { return text == "unix:" ? nil : text }
         if let connector { return connector.target }

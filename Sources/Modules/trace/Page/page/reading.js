@@ -41,7 +41,7 @@ function lane(number) {
   return found;
 }
 
-// Decodes a chunk. Also runs in workers, so it uses nothing of the page.
+// Decodes a chunk. Workers call this function as well, so it uses nothing of the page.
 async function unpack(text) {
   const code = text.slice(2);
   // Older browsers need the second way.

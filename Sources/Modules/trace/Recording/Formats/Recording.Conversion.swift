@@ -9,7 +9,7 @@ extension Recording {
             case refused(SystemError)
             /// The bytes are not a recording; the text has the place and the problem.
             case malformed(String)
-            /// The recording has a format of this number, which this program does not know.
+            /// The recording has the format with this number, which this program does not know.
             case unknown(format: Int64)
         }
 

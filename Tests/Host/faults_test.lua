@@ -86,7 +86,7 @@ t.describe("a system call that fails", function()
   end)
 end)
 
--- Each run is in a coroutine that is deep in functions of C. Lua allows 200 of them inside each other, in all.
+-- Each run is in a coroutine that is deep in functions of C. Lua allows 200 nested C functions in all.
 t.it("deeply nested runs and coroutines raise an error before the stack overflows", REAL, function()
   local script = [[
     local rl = require "runloop"

@@ -12,7 +12,7 @@ local arguments = {}
 ---@field help? string
 ---@field value? string the name of its value in the help; with `value`, `type` or `choices` the option has a value
 ---@field type? "string"|"number"|"integer"|"duration"|"size"
----@field default? any the value without the option, as it is: `type` does not convert it
+---@field default? any the value if the option is absent; `type` does not convert it
 ---@field choices? string[]
 ---@field many? boolean may be given more than once; an argument takes all the rest, at least one if `required`
 ---@field count? boolean counts how often it was given: -vv

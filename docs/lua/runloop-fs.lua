@@ -161,7 +161,7 @@ function fs.temporary_directory(prefix) end
 ---@class runloop.fs.Lock
 local Lock = {}
 
----Frees the lock. A to-be-closed variable does so at the end of its block. Further calls do nothing.
+---Frees the lock. A to-be-closed variable calls this function at the end of its block. Further calls do nothing.
 function Lock:close() end
 
 ---@class runloop.fs.LockOptions

@@ -51,7 +51,7 @@ function nats.connect(servers, options) end
 ---`version`, `metadata`, and `endpoints` with `name`, `subject`, `num_requests`, `num_errors`, `last_error`,
 ---`processing_time` (nanoseconds), and `data`. A field that is JSON's `null` is `json.null`.
 ---@class runloop.nats.Service
----@field name string `"rlhost"`: a process that exposes itself
+---@field name string `"rlhost"` for a process that exposes itself
 ---@field id string different for each connection
 ---@field host? string
 ---@field pid? integer
@@ -455,8 +455,8 @@ function StoredMessage:ack(timeout) end
 ---@return string? code
 function StoredMessage:nak(delay) end
 
----Tells the server that the message is still being handled: `ack_wait` begins again. While a consumer's function runs,
----the consumer does so itself.
+---Tells the server that the message is still being handled: `ack_wait` begins again. A consumer calls this itself while
+---its function runs.
 ---@return true?
 ---@return string? problem
 ---@return string? code

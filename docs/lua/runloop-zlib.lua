@@ -34,10 +34,10 @@ function zlib.compress(data, options) end
 ---@return string? code
 function zlib.decompress(data, options) end
 
----A stage for `net.copy { through = stage }`, or to be called by hand: called with bytes, it returns its output so
----far; called without, at the end, the rest. nil, problem, code as from `decompress`. The second result of a
----decompressor is true while it can return more for `""`: so a small input that expands greatly does not fill the
----memory.
+---A stage for `net.copy { through = stage }`. A script can also call it: a call with bytes returns the output so far,
+---and a call without arguments, at the end, returns the rest. Failures are nil, problem, code as from `decompress`. The
+---second result of a decompressor is true while a call with `""` can return more, so that a small input that expands
+---greatly does not fill the memory.
 ---@alias runloop.zlib.Stage fun(bytes?: string): string?, (boolean|string)?, string?
 
 ---Makes a stage that compresses.

@@ -77,7 +77,7 @@ extension RunLoop {
     private func reschedule(_ node: NodePointer, _ now: Probe.Reading, skipped: Int64) {
         guard !node.pointee.dateWasSet else { return }
         // The end of the callback nearly always proves that the next date is still ahead. The loop's clock is read only
-        // if it does not.
+        // if there is no such proof.
         let isAhead = probe.provesAhead(node.pointee.fireDate.addingSaturating(node.pointee.interval), now)
         if isAhead { latestNow = max(latestNow, now.date) }
         node.setNextDate(after: isAhead ? now.date : self.now.nanoseconds, reported: skipped)

@@ -105,7 +105,7 @@ extension RunLoop {
     ///   - timeout: The longest wait, in nanoseconds; -1 for no limit.
     ///   - date: The date at which the timeout ends.
     func wait(_ mode: ModeState, timeout: Int64, until date: Int64) -> Bool {
-        // Not retained: a running mode keeps its descriptor set.
+        // The descriptor set need not be retained, since a running mode keeps it.
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
             guard timeout != 0, !descriptors.hasAlwaysReady, handle.beginSleep() else {
                 look(mode)

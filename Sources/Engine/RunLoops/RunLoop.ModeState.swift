@@ -16,7 +16,7 @@ extension RunLoop {
         var hasRun = false
         /// Whether the mode is in the loop's `modesToSpare`.
         var isSpare = false
-        /// An array of this mode alone, shared by all items that are in no other mode, as nearly all are.
+        /// An array of this mode alone. All items that are only in this mode share it, and nearly all items are.
         lazy var alone = [self]
 
         /// Sorted by order, then by addition.

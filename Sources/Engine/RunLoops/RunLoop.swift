@@ -203,7 +203,8 @@ public final class RunLoop {
             returnsAfterSource: returnAfterSource, heedsEarlyStop: heedsEarlyStop)
         begin(run)
         defer { end(run) }
-        // The run's begin has cleared the wake-up of an attention raised before it, so check for attention here.
+        // `begin` clears wake-ups. So an attention that was raised before the run has no wake-up any more: check for it
+        // here.
         if handle.takeAttention() { heed() }
 
         notify(.entry, mode)  // 1. observers: the run begins

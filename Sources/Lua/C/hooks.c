@@ -85,7 +85,7 @@ void cl_give_hook_back(lua_State *L) {
 }
 
 // Lua calls no hook while a finalizer runs, nor, after an error of a hook, while the variables of the coroutine are
-// closed. Without a way around that, such code could go on for ever. A byte of lua_State says whether hooks are
+// closed. So a hook could not end such code, which could go on for ever. A byte of lua_State says whether hooks are
 // allowed, and no function of Lua's interface changes it; the place of the byte is checked before its use.
 enum { ALLOWS_HOOKS = sizeof(void *) + 3 };
 static pthread_once_t checked = PTHREAD_ONCE_INIT;

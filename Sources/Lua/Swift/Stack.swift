@@ -103,13 +103,13 @@ public struct Stack: Hashable, @unchecked Sendable {
         return cl_decode(thread) == LUA_OK
     }
 
-    /// Pushes the Lua-written part of `runloop` as a function. May fail.
+    /// Pushes the part of `runloop` that is written in Lua, as a function. May fail.
     public func pushPrelude() -> Bool { cl_load_prelude(thread) == LUA_OK }
 
-    /// Pushes the last argument of that function, the function that makes `rl.notifications`. May fail.
+    /// Pushes the function that makes `rl.notifications`: it is the last argument of the part written in Lua. May fail.
     public func pushNotifications() -> Bool { cl_load_notifications(thread) == LUA_OK }
 
-    /// Pushes the table of functions on which the Lua-written parts are built. May fail.
+    /// Pushes the table of functions that the parts written in Lua use. May fail.
     public func pushInternals() -> Bool { cl_push_internals(thread) == LUA_OK }
 
     /// Whether there is a built-in module of this name that is written in Lua.

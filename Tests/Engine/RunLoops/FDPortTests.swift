@@ -60,7 +60,7 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    /// A callback of any kind, or code between two runs, that reads a port's data takes the port's turn away.
+    /// A port loses its turn if a callback of any kind, or code between two runs, has read the port's data.
     @Test(
         "a port whose data was read before its turn is not called",
         arguments: ["port", "request", "source", "observer", "attention", "caller"])

@@ -4,8 +4,8 @@ local process = require "runloop.process"
 local t = require "runloop.test"
 
 t.describe("the error of a dropped task", { timeout = 60 }, function()
-  -- The program is small and idle: neither Lua's own collections nor those for a large state would find the task. The
-  -- collection for the first error puts off the one for the second.
+  -- The program is small and idle: neither Lua's own collections nor those for a large state would find the task. After
+  -- the collection for the first error, the host delays the collection for the second one.
   t.it("is reported soon in a sleeping loop, also after earlier ones", function()
     local done = assert(process.run { t.rlhost, "-", input = [[
       local rl = require "runloop"

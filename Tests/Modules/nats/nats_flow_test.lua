@@ -19,7 +19,7 @@ local function write(name, text)
   return place .. "/" .. name
 end
 
--- Events of a recording as Chrome has them.
+-- Returns the events of a recording in Chrome's format.
 local function events(path) return json.decode(assert(fs.read(path))) end
 
 -- Returns the messages of a recording by number: the place where each was sent, and all places where it arrived.

@@ -50,7 +50,7 @@ import Testing
                 "t.it('e', { timeout = 0.5 }, function() local function again() rl.after(0, again) end again() "
                 + "rl.sleep(1) end)"
         ])
-        // The time may also end while the timer's function runs: the timer is then not due, but named as what runs.
+        // If the time ends while the timer's function runs, the message names the timer as running, not as due.
         let names = ["something is due again and again", " in timer made at a_test.lua:1"]
         #expect(names.contains(where: run.output.contains), "\(run.output)")
         #expect(!run.output.contains("the clock was read again and again"), "\(run.output)")

@@ -87,7 +87,7 @@ struct EndingTests {
         #expect(run.output == "0 0 0 0 0 0 ", "\(run)")
     }
 
-    /// By C's `exit`, as stock Lua does.
+    /// C's `exit` sets the position of the input, as in stock Lua.
     @Test("a seekable input continues where the script has stopped reading")
     func input() throws {
         for end in ["", "os.exit(0)", "os.exit(0, true)"] {

@@ -59,7 +59,7 @@ final class DescriptorSet {
         !alwaysReady.isEmpty && alwaysReady.contains { ports(of: $0).contains { !$0.interest.isEmpty } }
     }
 
-    /// The descriptors for which some port waits. Descriptors whose ports all rest are left out.
+    /// The descriptors for which at least one port waits.
     var ofInterest: [CInt] {
         guard watching > 0 else { return [] }
         return (0..<CInt(registrations.count)).filter { fd in ports(of: fd).contains { !$0.interest.isEmpty } }

@@ -65,8 +65,8 @@ extension SimulatedClock {
             return time + (passed - time) / grain * grain
         }
 
-        /// Stops following real time. Unseen time before a deadline that shows counts as passed; otherwise the
-        /// clock would go back for the loop that wakes at it.
+        /// Stops following real time. If the clock shows a deadline, the unseen time before it counts as passed: the
+        /// clock must not go back for the loop that wakes at the deadline.
         mutating func stop() {
             guard flowsSince != nil || unseen > 0 else { return }
             let passed = passed

@@ -100,7 +100,7 @@ public final class SimulatedClock: Sendable {
     ///   - start: The first time of the monotonic clock.
     ///   - wallClock: The first time of the wall clock, in seconds since 1970.
     ///   - chance: The seed for the order in which loops work, one at a time. Nil: loops work side by side.
-    ///   - grain: The step in which real time shows, in nanoseconds.
+    ///   - grain: The clock rounds real time down to a multiple of this number of nanoseconds.
     public func reset(
         to start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock, chance: UInt64? = nil,
         grain: Int64 = 1

@@ -58,7 +58,7 @@ static int waits_for_lock(void) {
   char path[64], text[32] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)flusher.thread);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  // Without /proc, assume a lock: it is more likely to be held for long than a write is to take this long.
+  // Without /proc, assume a lock: a lock that is held for so long is more likely than a write that takes so long.
   if (fd < 0) return 1;
   ssize_t count = read(fd, text, sizeof text - 1);
   close(fd);

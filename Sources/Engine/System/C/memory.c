@@ -36,7 +36,7 @@ static void give_back(void) {
   if (unused < least_unused) least_unused = unused;
   if (used > most_used) most_used = used;
   if (unused < MUCH || unused < used / 4) return;
-  // Malloc looks at each unused piece, so that large heaps are tidied less often.
+  // Large heaps are tidied less often, since malloc looks at each unused piece.
   size_t more = MORE + used / 64;
   if (unused < least_unused + more && used + more > most_used) {
     size_t resident = resident_size();

@@ -206,7 +206,8 @@ final class ErrorTrails: HostPart {
         for i in 0..<Self.most { (trails[i], carriers[i]) = (nil, -1) }
     }
 
-    /// Returns the latest trail of the error at an index of a stack: a trail of the given carrier, or of any for nil.
+    /// Returns the latest trail of the error at an index of a stack. If `carrier` is not nil, the trail must belong to
+    /// this carrier.
     func trail(of stack: Stack, _ index: Int32, in carrier: Int?) -> ErrorTrail? {
         for age in 1...Self.most {
             let place = (next - age + Self.most) % Self.most

@@ -43,7 +43,7 @@ public struct Failure: Error {
 
     /// A wait that has passed an error on.
     public struct Passage: Sendable {
-        /// The surroundings of the code before, from which the error came: "in task made at app.lua:4".
+        /// The surroundings of the code that passed the error to this wait: "in task made at app.lua:4".
         let from: [String]
         /// The script's line that waited: "app.lua:9".
         let place: String

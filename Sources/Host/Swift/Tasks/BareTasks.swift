@@ -34,9 +34,9 @@ package final class BareTasks: HostPart {
         .init("is_ending") { Call($0).answer(Call($0).luaHost.isEnding) },
     ]
 
-    /// start(site, label, fn, …): calls the function in a task of its own. Recordings show the activity from now on
-    /// under a label from `label`, until the function returns an integer, its result, which means a failure from 499
-    /// on. A function that returns no integer has called `ends` itself.
+    /// start(site, label, fn, …): calls the function in a task of its own. From now on recordings show the activity
+    /// under a label from `label`. It ends when the function returns an integer, its result; integers from 499 on mean
+    /// a failure. A function that returns no integer has called `ends` itself.
     ///
     /// Returns the beginning in seconds of the loop's clock. If the task waits, also returns its number for `cancel`,
     /// and the number for `ends`.

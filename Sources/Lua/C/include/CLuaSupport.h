@@ -374,7 +374,7 @@ void *cl_pieces_mark(void);
 
 enum cl_option_kind { CL_IS_ABSENT, CL_IS_INTEGER, CL_IS_BOOLEAN, CL_IS_TEXT };
 enum { CL_SKIP = 1, CL_WORDS_OPTION = 2, CL_ADJUST = 3 };
-/// The options of a read: two that all reads have, and a third one.
+/// The options of a read: two options that all reads have, and a third one that differs between reads.
 typedef struct {
   lua_Number timeout;  ///< negative: absent
   lua_Integer max;     ///< 0: absent

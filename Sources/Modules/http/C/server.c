@@ -288,7 +288,7 @@ int lua_http_server(lua_State *L) {
   lua_getfield(L, SETTINGS, "log"), server->is_logged = lua_toboolean(L, -1);
   lua_getfield(L, SETTINGS, "compress"), server->is_compressing = lua_toboolean(L, -1);
   lua_settop(L, FIRST);
-  // Filled in order, so that all are in the table's array part.
+  // The elements are added in order, so that all are in the table's array part.
   lua_createtable(L, ENCODE, 0);
   for (int i = 0; i < OWNER; i++) {
     lua_getfield(L, GIVEN, policy_names[i]);

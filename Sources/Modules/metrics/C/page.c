@@ -40,8 +40,8 @@ static double read_number(const char *path, int skip) {
 }
 
 double metrics_age(void) {
-  // The process's start in ticks since that of the system. The number is kept, since there may be no free descriptor to
-  // read it later.
+  // The time at which the process started, in ticks after the start of the system. The number is kept, since there may
+  // be no free descriptor to read it later.
   static _Atomic double start;
   double ticks = atomic_load_explicit(&start, memory_order_relaxed);
   if (ticks == 0) atomic_store_explicit(&start, ticks = read_number("/proc/self/stat", 20), memory_order_relaxed);
@@ -52,7 +52,7 @@ double metrics_age(void) {
 double metrics_resident(void) {
   double pages = read_number("/proc/self/statm", 1);
   if (pages > 0) return pages * (double)sysconf(_SC_PAGESIZE);
-  // Without a descriptor for the file: the largest size until now, in kilobytes.
+  // If no descriptor is left for the file, use the largest size until now, in kilobytes.
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
   return (double)usage.ru_maxrss * 1024;

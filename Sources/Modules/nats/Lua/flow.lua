@@ -101,7 +101,8 @@ function flow.take(text)
   return "NATS/1.0\r\n" .. sub(text, stop), mark, trace
 end
 
---- Like `flow.take`, for a table of headers. Returns the headers without ours, the number and the trace.
+--- Like `flow.take`, for a table of headers. Returns the headers without those that the bus adds; then the number and
+---   the trace.
 function flow.sift(headers)
   local mark, parent = headers["Rl-Flow"], headers.traceparent
   if type(mark) ~= "string" then return headers end

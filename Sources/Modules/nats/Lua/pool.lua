@@ -18,8 +18,8 @@ local Pool = objects.class("runloop.nats.Pool", { __name = "pool", __stays = tru
 
 -- Seconds for a call, including its wait for a worker. Calls that are under way at a time.
 local TIMEOUT, WINDOW = 60, 256
--- Seconds after a reconnect in which returning workers may still be missing; seconds between checks for them, or for a
--- worker that is not busy: the first and the longest pause.
+-- BACK: the seconds after a reconnect in which workers that return may still be missing. LOOK and MOST: the first and
+-- the longest pause in seconds between two checks for them, or for a worker that is not busy.
 local BACK, LOOK, MOST = 2, 0.1, 1
 
 -- The ends of a call --------------------------------------------------------------------------------------------------

@@ -353,7 +353,7 @@ static int push_mistake(lua_State *L, int kind, block_reader *from) {
 
 // reply(job, mode, lists, nulls): "query" -> rows, names; "rows" -> these, and the cursor and the connection if there
 // are more; "one" -> row; "value" -> value; "execute" -> changes; "take" -> connection; for a batch, its results. A
-// failure -> nil, message, code, details. False and a word for another problem: see push_mistake.
+// failure -> nil, message, code, details. Another problem -> false and a word: see push_mistake.
 static int read_reply(lua_State *L) {
   csqlite_job *job = csqlite_lent_at(L, REPLY, LENT_REPLY);
   if (!job) return luaL_typeerror(L, REPLY, "job");

@@ -73,8 +73,9 @@ void csqlite_add_to_group(csqlite *it, csqlite_job *job) {
   // The first write of a group has waited for the lock as long as it would have alone.
   int has_waited = it->failure == SQLITE_BUSY && it->group.count == 1;
   int is_doubtful = it->failure && !is_own_failure(it->failure) && !has_waited;
-  // A statement that was interrupted, a full disk or `on conflict rollback` have ended the transaction. A violated
-  // foreign key that is deferred would be the commit's failure, or disappear with the next write.
+  // A statement that was interrupted, a full disk or `on conflict rollback` have ended the transaction. If a write
+  // violates a deferred foreign key, the group's commit would fail, unless a later write of another task ended the
+  // violation.
   if (is_doubtful || deferred || sqlite.get_autocommit(it->db)) give_up(it);
   else if (must_end || has_waited || csqlite_microseconds() - it->group_since >= MOST_MICROSECONDS)
     csqlite_end_group(it, NULL);

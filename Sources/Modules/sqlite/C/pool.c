@@ -31,7 +31,7 @@ static void ring(csqlite_pool *pool, unsigned lanes) {
     if (lanes >> lane & 1) pool->host.ring(pool->host.context, lane);
 }
 
-// Ends all jobs in the queue with a reply. Returns the lanes for which the loop has to be rung.
+// Ends all jobs in the queue with a reply. Returns a bit for each lane whose loop has to be woken.
 static unsigned answer_queue_locked(csqlite_pool *pool, const block *reply) {
   unsigned lanes = 0;
   for (csqlite_job *job; (job = csqlite_remove_first(&pool->queue));) {

@@ -42,8 +42,8 @@ extension Recording {
         /// can read it: it holds names of files and the actions of a script.
         ///
         /// - Parameters:
-        ///   - isSeenAtOnce: Whether the path names the new file at once, so that a killed process leaves its records.
-        ///     Without this, the path names the file when it is finished, and the old file stays if that fails.
+        ///   - isSeenAtOnce: Whether the path names the new file at once, so that the records of a killed process are
+        ///     there. If false, the path names the file when it is finished, and the old file stays if that fails.
         ///   - followsLinks: See `OutputFile`.
         /// - Throws: EINVAL for another ending; the errors of `OutputFile` and write(2).
         package convenience init(

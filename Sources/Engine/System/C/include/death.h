@@ -5,10 +5,10 @@
 
 #include "ending.h"
 
-/// Sets a function that is called before a signal ends this process: any signal except SIGKILL that is neither ignored
-/// nor handled, and signals of crashes, which then go to their other handlers. The function is called once, in a signal
-/// handler that interrupts arbitrary code; on the main thread it has a stack of its own. A child that C code has forked
-/// does not call it. NULL removes it.
+/// Sets a function that is called before a signal ends this process. That can be any signal that is neither ignored nor
+/// handled, except SIGKILL. After the signal of a crash, the crash's other handlers are called as well. The function is
+/// called once, in a signal handler that interrupts arbitrary code; on the main thread it has a stack of its own. A
+/// child that C code has forked does not call it. NULL removes it.
 void linux_at_death(enum linux_last_act act, void (*function)(void));
 /// Handles a signal that by default ends a process, since the kernel ignores signals without handlers in process 1.
 void linux_guard_end(int number);

@@ -6,8 +6,8 @@ import Testing
 @Suite("Lua test files", .timed) struct LuaFileTests {
     /// Paths from the repository's root. RLHOST_LUA_TESTS restricts them: paths with colons between them.
     ///
-    /// Sorted by the ends of their names: the files of one module often wait, for its programs or for limits of time,
-    /// and would leave the processors idle if they ran at the same time.
+    /// The paths are sorted by their ends, so that files of one module do not run at the same time. Such files often
+    /// wait, for the module's programs or for limits of time, and would leave the processors idle.
     private static let files: [String] = {
         let wanted = ProcessInfo.processInfo.environment["RLHOST_LUA_TESTS"]?.split(separator: ":").map(String.init)
         let all = (try? FileManager.default.subpathsOfDirectory(atPath: Binary.repository + "/Tests")) ?? []

@@ -320,10 +320,10 @@ function Stream:read_frame(format, options) end
 ---@field pattern? boolean the texts are Lua patterns; `max` is 65536 then
 
 ---Reads the bytes before a text, and takes the text as well. With a list of 1 to 64 texts, the read ends with the text
----that is complete first, whose number in the list is the second result; if several are complete at the same byte, the
----first in the list counts. With `pattern`, the number of the pattern and the captures of the match follow, or the
----whole match if it has no captures. Patterns are tried on all unread bytes, up to `max`, each time that bytes have
----arrived; an empty match counts as none. Waits.
+---that is complete first; if several are complete at the same byte, the first in the list counts. The second result is
+---the number of that text in the list. With `pattern`, the number of the pattern and the captures of the match follow,
+---or the whole match if it has no captures. Patterns are tried on all unread bytes, up to `max`, each time that bytes
+---have arrived; an empty match counts as none. Waits.
 ---@param text string|string[]
 ---@param options? runloop.net.UntilOptions
 ---@return string? bytes

@@ -80,7 +80,7 @@ function rl.run(options) end
 
 ---The same as `rl.current():stop()`.
 ---
----Before the loop runs, a stop from the main chunk, from a task that the main chunk has started or from another thread
+---The main chunk, a task that it has started, or another thread can call this before the loop runs. The stop then
 ---cancels the automatic run after the main chunk: the program ends with status 0, and calls neither observers nor
 ---functions of `rl.on_shutdown`. After a thread's function, it cancels the thread's automatic run in the same way. An
 ---explicit `rl.run()` forgets an earlier stop, as in CoreFoundation.

@@ -552,9 +552,9 @@ local function grow(act, count)
   return resident() - before
 end
 
--- Returns the growth of the process in the round in which it grew least: the sizes of tables, of the allocator and of
--- the pools settle after some rounds, whereas a leak grows in each. Less than eight bytes for each object need no
--- second round.
+-- Returns the growth of the process in the round in which it grew least. The sizes of tables, of the allocator and of
+-- the pools settle after some rounds, whereas a leak grows in each round. If the process grows by less than eight bytes
+-- for each object, there is no second round.
 local function measure(act, count)
   local least = math.huge
   for _ = 1, 4 do

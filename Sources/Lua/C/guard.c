@@ -43,8 +43,8 @@ static int find_guard(lua_State *L, int level, const char **source, int *line) {
 }
 
 // `while true do pcall(work) end` swallows the error and would go on for ever. A script may catch an interruption and
-// clean up; but if the line that caught it calls pcall again, it is a loop, and the error is raised once more, outside
-// the pcall.
+// clean up. But if the line that caught it calls pcall again, the line is in a loop, and the error is raised once more,
+// outside of the pcall.
 _Thread_local int cl_is_guarding;
 static _Thread_local struct {
   int is_open;  // the line was too far away to be found, so the next line that calls pcall counts

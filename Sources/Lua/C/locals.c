@@ -1,9 +1,9 @@
 // rl.locals: values of a task, which it passes on to tasks and callbacks that it creates.
 //
-// The registry has a table from a coroutine's slot to the table of its values, and a weak table from an object whose
-// callback will run later to the values with which it runs. A table of values never changes once it is made: setting a
-// value makes another one. So a new task inherits the values by one assignment. Neither table exists before the first
-// value is set.
+// The registry has two tables. One contains the table of values of each coroutine, by slot. The other one is weak: it
+// contains, for each object whose callback will run later, the values with which the callback runs. A table of values
+// never changes once it is made: setting a value makes another one. So a new task inherits the values by one
+// assignment. Neither table exists before the first value is set.
 #include "private.h"
 
 static void push_tables(lua_State *L, cl_state *state) { lua_rawgeti(L, LUA_REGISTRYINDEX, state->locals); }

@@ -20,8 +20,8 @@ struct NeedTests {
                 programs["apt-get"] = nil
             }
             if hasSudo { programs["sudo"] = #"echo "sudo:"; exec "$@""# }
-            // The shell writes them: a file that this process had open for writing could not be run while another test
-            // is just starting a program of its own, which inherits the descriptor for a moment.
+            // The shell writes these programs, not this process. A program that another test starts at the moment could
+            // inherit the descriptor of a file that is being written, and such a file cannot be run.
             var script = "write() { printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\"; chmod +x \"$1\"; }\n"
             for (name, text) in programs { script += "write \(name) '\(text)'\n" }
             // Besides these, PATH has only the programs that the script itself uses.

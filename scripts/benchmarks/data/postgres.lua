@@ -1,6 +1,5 @@
--- Makes the tables that the programs beside it read, and prints the microseconds of processor time of a prepared
--- select by key, one after the other, and of a row of four columns; and the kB by which the process has grown by
--- reading rows.
+-- Makes the tables that the programs beside this file read. Prints the processor time in microseconds of a prepared
+-- select by key and of a row of four columns, and the kB by which reading rows has made the process grow.
 
 local postgres = require "runloop.postgres"
 local db <close> = assert(postgres.open(arg[1]))

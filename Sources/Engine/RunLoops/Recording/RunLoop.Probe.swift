@@ -1,8 +1,8 @@
 internal import CLinux
 
 extension RunLoop {
-    /// The interface between the steps of a loop and its recorder: the steps report what the loop does, and the probe
-    /// passes that on if the loop is recorded, with times of the right clock.
+    /// The interface between the steps of a loop and its recorder. The steps report what the loop does. If the loop is
+    /// recorded, the probe passes the reports on, with times of the right clock.
     ///
     /// A struct of pointers, so that a report is a nil check while the recorder is off. A method of a class would load
     /// one pointer more; a stored closure or an existential would be a call.

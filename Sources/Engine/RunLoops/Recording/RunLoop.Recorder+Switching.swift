@@ -68,9 +68,9 @@ extension RunLoop.Recorder {
         lookHandler = nil
     }
 
-    /// Sets a function that the recorder calls on the loop's thread before it overwrites records that the function has
-    /// not read, and within a second after anything was recorded; the first calls come earlier. The function returns
-    /// whether it wants to be called again, and must not use the loop.
+    /// Sets a function that reads the records. The recorder calls it on the loop's thread before it overwrites records
+    /// that the function has not read, and at most a second after anything was recorded; the first calls come earlier.
+    /// The function returns whether it wants to be called again, and must not use the loop.
     package mutating func setReader(_ new: @escaping () -> Bool) {
         reader = new
         beginReading()

@@ -1,6 +1,6 @@
 extension RunLoop.Recorder {
-    /// The names of functions in which the tasks of a loop have waited, under numbers small enough for a record:
-    /// indices of a table, in which each name is entered at its first use. An entry never changes, so that other
+    /// The names of functions in which the tasks of a loop have waited. Each name gets a number that is small enough
+    /// for a record: its index in a table, to which it is added at its first use. An entry never changes, so that other
     /// threads may read it after a record with its number.
     struct WaitNames: BitwiseCopyable {
         /// An entry. Identifies the name by its address, since it is a constant of the program. If the creation site of

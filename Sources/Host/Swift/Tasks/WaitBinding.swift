@@ -64,8 +64,9 @@ enum WaitBinding {
     }
 
     // The prelude calls these with (tasks and futures, timeout). The result is the position of the first one that ends
-    // or, in rl.all_of, the first one that fails; 0 if all have ended without an error; nil if the time is over. False
-    // also means that the time is over, but one of the tasks has been given its result, and goes on in this pass.
+    // or, in rl.all_of, of the first one that fails. It is 0 if all have ended without an error, and nil if the time is
+    // over. False also means that the time is over, but one of the tasks has been given its result, and goes on in this
+    // pass.
 
     static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }
     static func firstOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.first_of", call) }

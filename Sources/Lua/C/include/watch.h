@@ -18,9 +18,9 @@ int cl_limit_last_task(struct cl_state *state, double seconds, int (*is_waiting)
 int cl_time_is_over(void);
 
 /// Counts the runs of each Lua line, in this coroutine and in all coroutines that are made later, in any state. 0 stops
-/// the counting; a negative number leaves counting on or off, and gives this coroutine the hook of the others.
+/// the counting. A negative number changes nothing, except that this coroutine gets the hook of the others.
 void cl_count_lines(struct lua_State *L, int on);
 /// Calls `each` for each count, then resets all. `what` is the number of a line, plus 2^24 times the number of the line
-/// that ran before it in the same call; 0xffffff stands for that number if the line was the first. For a call of a
+/// that ran before it in the same call. If no line ran before it, the second number is 0xffffff. For a call of a
 /// function, `what` is the line in which the function begins.
 void cl_take_lines(void *context, void (*each)(void *context, const char *source, int64_t what, uint64_t count));

@@ -440,8 +440,8 @@ function shape.over(how)
   return nil, format("ENOTCONN: the transaction is over (%s)", how), "ENOTCONN"
 end
 
---- Returns whether time is virtual. The clock of a test does not jump while a loop waits for a connection to a real
---- server, so no code may wait there on a connection that is not in use.
+--- Returns whether time is virtual. The clock of a test does not jump while a loop waits for data of a real server. So
+---   in virtual time, no code may wait for data on a connection that is not in use.
 function shape.is_virtual()
   local clock = rawget(rl, "clock")
   return clock ~= nil and clock._is_virtual()

@@ -125,8 +125,8 @@ end
 
 local function is_in_move(events) return events[#events].mask & MOVES ~= 0 end
 
--- Returns the events to handle. An exchange of two names gives four events, and the last event so far may be the first
--- half of a move: such events are held back until the others have had time to arrive.
+-- Returns the events to handle. If the last event may be the first half of a move, the events are held back until the
+-- other half, or all four events of an exchange of two names, have had time to arrive.
 function instance.next(watcher)
   local events, held = take(watcher), watcher._held
   if held then

@@ -90,10 +90,10 @@ local function listen(self, step)
   end
 end
 
---- Offers a function of this process as a service of a bus until `withdraw`. `what`: `name`, in which dots become "_";
---- `endpoint`, a word for its kind; `subject` and `queue`, from which it gets its calls; `description`; and `data`, a
---- function that returns a table with more numbers, in which `running` is the number of calls under way and `state` a
---- word for human readers. Returns an object with `count` and `withdraw`.
+--- Offers a function of this process as a service of a bus until `withdraw`. Returns an object with `count` and
+--- `withdraw`. Fields of `what`: `name`, in which dots become "_"; `endpoint`, a word for its kind; `subject` and
+--- `queue`, from which it gets its calls; `description`; and `data`, a function that returns a table with more
+--- numbers. In that table, `running` is the number of calls under way, and `state` a word for human readers.
 function service.offer(bus, what)
   bus._services, bus._asked = bus._services or {}, bus._asked or {}
   local host, pid = api.here()

@@ -18,8 +18,9 @@ extension TraceNames {
         }
     }
 
-    /// A hash that is equal for all processes with the same monotonic clock: of the machine's start, and of the
-    /// namespace of times, because containers may have clocks of their own. 0 if the system does not report it.
+    /// A hash that is equal for all processes with the same monotonic clock. It is computed from the machine's start
+    /// and from the namespace of times, because containers may have clocks of their own. 0 if the system does not
+    /// report it.
     private static var machine: UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         func mix(_ bytes: UnsafeRawBufferPointer) {

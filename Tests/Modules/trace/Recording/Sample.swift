@@ -128,8 +128,8 @@ struct Sample {
         try Recording.Conversion.convert(files, to: path)
     }
 
-    /// Events of a tenth of a second: `worker` ends after 10 ms; `late` waits for a callback of 30 ms that had no
-    /// processor for 29 ms; three requests belong to one route; and four requests of a client have paths with numbers.
+    /// Events of a tenth of a second: `worker` ends after 10 ms. `late` waits for a callback of 30 ms that had no
+    /// processor for 29 ms. Three requests belong to one route, and four requests of a client have paths with numbers.
     static func ends(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: about)
         try writer.thread(0, "main")

@@ -36,8 +36,9 @@ const char *linux_first_allowed(const linux_sandbox *sandbox);
 const char *linux_listened_port(const linux_sandbox *sandbox, int index);
 /// Allows reading a script, if it exists.
 void linux_allow_script(linux_sandbox *sandbox, const char *path);
-/// Lets Lua read the files that a list of templates such as package.path finds: for absolute templates, the directories
-/// before the `?`; for others, the files with the template's ending, down to three directories below this one.
+/// Lets Lua read the files that a list of templates such as package.path finds. For an absolute template, that is the
+/// directory before the `?`; for another one, the files with its ending, down to three directories below the current
+/// one.
 void linux_allow_templates(linux_sandbox *sandbox, const char *templates);
 /// Sets the directory of message ports, before the environment is taken away. The text must last.
 void linux_set_port_directory(linux_sandbox *sandbox, const char *path);
@@ -51,8 +52,8 @@ void linux_close_inherited(void);
 /// thread of the process.
 ///
 /// Returns 0; 64 for an invalid value, and 66 for a missing file, each with the end of a message. If the kernel cannot
-/// enforce all of it, returns 69 with the reasons in lines, and nothing has changed; or, with `goes_on`, enforces as
-/// much as possible and returns 0 with these lines.
+/// enforce all of it, returns 69 with the reasons in lines, and changes nothing. With `goes_on`, it enforces as much as
+/// possible in that case, and returns 0 with the same lines.
 int linux_enter_sandbox(linux_sandbox *sandbox, int goes_on, char text[1024]);
 
 /// Returns the number of threads of this process; 0 without /proc.

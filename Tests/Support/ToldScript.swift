@@ -31,6 +31,6 @@ package enum ToldScript {
         #expect(run.status == 0)
     }
 
-    /// Without blanks at line ends, which files of this project never have.
+    /// Returns a text without blanks at line ends, which files of this project never have.
     private static func trimmed(_ text: String) -> String { text.replacing(/[ \t]+\n/, with: "\n") }
 }

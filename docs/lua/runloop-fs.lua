@@ -168,10 +168,10 @@ function Lock:close() end
 ---@field timeout? number seconds to wait; 0: not at all; no limit if absent
 ---@field shared? boolean several may have a shared lock at once, but not beside an exclusive one
 
----Waits for the lock of a file, flock(2): other tasks, threads and processes, such as `flock(1)`, exclude each other by
----it. The file is made with mode 0600 if it is missing, and never removed. If the file is replaced meanwhile, the new
----one counts. Programs that are started do not inherit the lock. If others keep the lock, the result is nil, `"EBUSY:
----held by process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
+---Waits for the lock of a file, as flock(2) does. Only one task, thread or process, such as `flock(1)`, has the lock at
+---a time, unless it is shared. The file is made with mode 0600 if it is missing, and never removed. If the file is
+---replaced meanwhile, the new one counts. Programs that are started do not inherit the lock. If others keep the lock,
+---the result is nil, `"EBUSY: held by process 4711 (/run/x.lock)"`, `"EBUSY"`. Waits.
 ---
 ---```lua
 ---local fs = require "runloop.fs"

@@ -502,7 +502,7 @@ local FDPort = {}
 ---@field events? string `"r"`, `"w"`, `"rw"` or `""`; `"r"` if absent
 ---@field owns? boolean true: the descriptor is closed when the port is invalidated
 ---@field once? boolean true: the port rests after each callback, until `set_events`
----@field order? integer lower ones first, among ports of one descriptor; others are called when ready; 0 if absent
+---@field order? integer among ready ports of one descriptor, lower orders are called first; 0 if absent
 ---@field name? string for messages
 ---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
 ---@field keeps_alive? boolean false: the loop serves it, but does not keep running for it; true if absent

@@ -307,7 +307,7 @@ workloads["memory-thread"] = function(size)
   os.exit(0, false)
 end
 
--- With lua-cjson, as users of luv do.
+-- Users of luv read and write JSON with lua-cjson.
 workloads["json-encode"] = function(size, count) common.json(require "cjson", true, size, count) end
 workloads["json-decode"] = function(size, count) common.json(require "cjson", false, size, count) end
 

@@ -26,8 +26,8 @@ extension RunLoop {
         /// The number of observers for each activity, by its bit.
         private var listeners = SIMD8<Int>()
 
-        /// In the order of addition, as long as there are few items. Sources are performed by order and time of signal,
-        /// which is known only then. Retained; in raw memory, since each pass reads it.
+        /// As long as the mode has few items, its sources are in the order of addition. Sources are performed by order
+        /// and time of signal, which is known only then. Retained; in raw memory, since each pass reads it.
         let sources = RawBuffer<Unmanaged<Source>>(capacity: 1)
         /// The index of each source if there are many. Tasks that wait for other threads are sources, and there may be
         /// ten thousand.

@@ -90,7 +90,7 @@ public final class RunLoop {
     var innermostFiring: NodePointer?
     /// The latest time read from the clock, in nanoseconds.
     var latestNow: Int64 = 0
-    /// Sorted by order; retained. In raw memory, since each pass reads it.
+    /// Sorted by order; retained. The buffer is raw memory, since each pass reads it.
     let requestQueues = RawBuffer<Unmanaged<RequestQueue>>(capacity: 4)
     /// When `requestQueues` exceeds this count, the loop drops empty ones.
     var requestQueueLimit = 32

@@ -12,7 +12,8 @@ local unpack, running = table.unpack, coroutine.running
 
 local misuse = {}
 
--- Returns the script's position in the calling or the given, waiting coroutine: "app.lua:3"; nil if there is none.
+-- Returns the script's position in the given coroutine, which waits, or in the calling one: "app.lua:3"; nil if there
+-- is none.
 local function place(thread)
   local level, frame = thread and 0 or 2, nil
   thread = thread or running()

@@ -13,8 +13,8 @@ local turn, over, port
 -- Lets the thread end as soon as the running function has returned.
 function worker.finish() over:broadcast() end
 
--- The thread's last work. Nothing interrupts it while the program waits for its threads, and it may call functions that
--- wait.
+-- The thread's last work. It may call functions that wait, and nothing interrupts it while the program waits for its
+-- threads.
 local function last()
   native.shield()
   port:invalidate()

@@ -331,7 +331,7 @@ static int p_pack(lua_State *L) {
   packer *p = lua_touserdata(L, 1);
   int last = lua_gettop(L);
   for (int index = NAMES + 1; index <= last; index++) {
-    // Without an entry, the values are results of a function.
+    // If the packer has no entry, the values are results of a function.
     step argument = {NULL, p->entry ? ARGUMENT : RESULT, NULL, index - NAMES};
     pack(p, index, &argument);
     p->parcel->count++;

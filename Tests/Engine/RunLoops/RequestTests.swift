@@ -176,7 +176,7 @@ import Testing
         }
         for round in 1...9 {
             queue(5 * round)
-            // In the middle of a pass, when the ring is not empty and its front has moved.
+            // Queue more requests in the middle of a pass, when the ring is not empty and its front has moved.
             world.loop.perform { queue(1 << round) }
             world.loop.run(in: .default, for: .zero)
         }

@@ -14,7 +14,7 @@ import Testing
         return target
     }
 
-    /// In a directory that has the file `old`, and the directories `a/b`.
+    /// Runs a script in a directory that has the file `old` and the directories `a/b`.
     private func run(_ script: String, _ fault: String) throws -> Binary.Result {
         let shim = try Self.shim.get()
         return try Binary.withDirectory { directory in

@@ -136,7 +136,7 @@ local function memory()
   end
 end
 
--- In normal runs a bomb of 64 MB, with RLHOST_SOAK=1 of 1 GB.
+-- The size of the bomb in MB.
 local BOMB <const> = os.getenv "RLHOST_SOAK" and 1024 or 64
 
 t.it("a decompressor keeps its memory small while a bomb is copied", REAL, function()

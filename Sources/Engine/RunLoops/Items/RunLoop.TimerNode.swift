@@ -33,7 +33,7 @@ extension RunLoop {
         var batchIndex: Int32 = 0
         /// The timer's label in recordings, set by its owner or when it fires; 0 until then.
         package var label: UInt32 = 0
-        /// How often it is in the batch of timers about to fire: once for each nested run that found it due.
+        /// How often the timer is in the batch of timers about to fire: once for each nested run that found it due.
         var batchPlaces: Int16 = 0
         /// Whether the timer's owner has put off the fire to a later date.
         var isPutOff = false

@@ -157,7 +157,7 @@ extension RunLoop {
         // MARK: Connections
 
         private func accept() {
-            // At most 64 at once, since messages of existing connections must have their turns, too.
+            // Accept at most 64 connections at once, since messages of existing connections must have their turns, too.
             for _ in 0..<64 {
                 guard let listener, isValid else { return }
                 let fd = linux_accept(listener.fd)

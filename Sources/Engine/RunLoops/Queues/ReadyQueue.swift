@@ -1,7 +1,7 @@
 /// The ports that are ready in a mode, and the due timers as one entry, first in, first out.
 ///
-/// In raw storage: an array would cost an exclusivity check and a uniqueness check at each step of each pass. It does
-/// not retain the ports: a port that leaves the mode leaves the queue.
+/// The queue uses raw storage, since an array would cost an exclusivity check and a uniqueness check at each step of
+/// each pass. It does not retain the ports: a port that leaves the mode leaves the queue.
 struct ReadyQueue: ~Copyable {
     /// Nil stands for the timers.
     typealias Entry = Unmanaged<RunLoop.PortBase>?

@@ -14,7 +14,7 @@ public final class SimulatedClock: Sendable {
         /// The loop sleeps for at most this many real nanoseconds; no limit if negative. If `looks` is true, the loop
         /// also wakes when a descriptor is ready.
         case sleep(Int64, looks: Bool)
-        /// Only the passing of time can make anything happen: the answer to `settle`.
+        /// Nothing can happen before time passes: this is the answer to `settle`.
         case settled
         case stuck
     }

@@ -375,7 +375,8 @@ void linux_end_programs(const void *owner) {
     if (!owned.all[i].has_ended || is_left(owned.all[i].pid)) ending[count++] = owned.all[i];
     owned.all[i] = owned.all[--owned.count];
   }
-  // Before signals are unblocked: a signal that ends the process would not find these programs in the list any more.
+  // Do this before signals are unblocked: a signal that ends the process would not find these programs in the list any
+  // more.
   signal_all(ending, count, SIGTERM);
   unlock_owned(&before);
   for (int waited = 0; count > 0; waited++) {

@@ -356,8 +356,8 @@ void linux_close_inherited(void) {
   int kept = process && count && atoi(process) == getpid() && atoi(count) > 0 ? atoi(count) : 0;
   struct rlimit limit = {.rlim_cur = 0};
   if (kept > 1 << 20 || syscall(SYS_close_range, 3U + (unsigned)kept, ~0U, 0) == 0) return;
-  // Before Linux 5.9, each number is tried. Descriptors that this process has opened itself have FD_CLOEXEC, and stay
-  // open.
+  // Linux before 5.9 does not have close_range: try each number. Descriptors that this process has opened itself have
+  // FD_CLOEXEC, and stay open.
   getrlimit(RLIMIT_NOFILE, &limit);
   for (int fd = 3 + kept; fd < (int)limit.rlim_cur && fd < 1 << 20; fd++) {
     int flags = fcntl(fd, F_GETFD);

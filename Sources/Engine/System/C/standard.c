@@ -162,7 +162,7 @@ void linux_open_standard_streams(void) {
   // Usually all three are open, and one call shows it.
   struct pollfd three[] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
   const int are_open = poll(three, 3, 0) == 0;
-  // In ascending order, since `open` takes the lowest free number.
+  // The order must be ascending, since `open` takes the lowest free number.
   for (int fd = 0; fd <= 2 && !are_open; fd++)
     if (!linux_is_open(fd)) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
   owner = getpid();

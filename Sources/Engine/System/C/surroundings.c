@@ -173,8 +173,8 @@ static void list_all(void) {
 static descriptor *other_end(int fd, int *is_expected) {
   descriptor *it = &known[fd];
   *is_expected = 0;
-  // While this end is connected, the other end is open: under the same number, or in a program, which the caller checks
-  // separately.
+  // While this end is connected, the other end is open: in this process under the known number, or in a program, which
+  // the caller checks separately.
   if (it->other >= 0 && is_other_end(it, &known[it->other])) return &known[it->other];
   list_all();
   // Listing may have moved the table of descriptors.

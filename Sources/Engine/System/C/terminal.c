@@ -94,7 +94,7 @@ int terminal_capture(void) {
   copy_size();
   linux_guard_terminals();
   linux_at_death(LINUX_LEAVE_PROMPT, say_farewell);
-  // Not fflush(NULL), which would wait for the lock of a stream from which another thread reads.
+  // fflush(NULL) would wait for the lock of a stream from which another thread reads.
   terminal_flush();
   for (int fd = 1; fd <= 2; fd++) {
     if (!isatty(fd)) continue;

@@ -10,7 +10,7 @@ package final class Condition: @unchecked Sendable {
 
     package init() {
         pthread_mutex_init(mutex, nil)
-        // By the monotonic clock, so that setting the wall clock neither shortens nor lengthens a wait.
+        // Waits use the monotonic clock, so that setting the wall clock neither shortens nor lengthens them.
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)

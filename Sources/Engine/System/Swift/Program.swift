@@ -24,7 +24,7 @@ package final class Program: Sendable {
     /// Starts a program. Arguments and variables are bytes without a NUL at the end.
     ///
     /// - Parameters:
-    ///   - arguments: The first is looked up in PATH.
+    ///   - arguments: The program, which is looked up in PATH, and its arguments.
     ///   - environment: Variables as "NAME=value"; nil for those of this process.
     ///   - directory: The program's current directory; nil for that of this process.
     ///   - descriptors: The program's descriptors 0 to 3. If a descriptor is not given, 0 to 2 are /dev/null, and 3 is

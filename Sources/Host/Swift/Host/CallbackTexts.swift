@@ -4,7 +4,7 @@ internal import RunLoops
 /// The texts that callbacks get. The texts are anchored when `runloop` is opened, because making one may fail, which a
 /// callback could not handle.
 struct CallbackTexts {
-    // Not arrays: reading an InlineArray counts no references and needs no lazy initialization.
+    // These are not arrays, since reading an InlineArray counts no references and needs no lazy initialization.
     private var ofEvents = InlineArray<16, UInt32>(repeating: 0)
     private var ofActivities = InlineArray<8, UInt32>(repeating: 0)
     /// The text that follows nil as the result of a wait whose time is over.

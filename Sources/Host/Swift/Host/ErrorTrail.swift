@@ -251,7 +251,8 @@ final class ErrorTrails: HostPart {
 
     /// Notes the error on top of a stack, with which a future fails there.
     func failed(_ future: Future.Pointer, _ stack: Stack) {
-        // Nobody may ever wait for the future. A kept error value must not keep a port or a file from being collected.
+        // Perhaps no task ever waits for the future, so the error value may stay here for long. It must not keep a port
+        // or a file from being collected.
         if stack.type(-1) == .userdata { return }
         let (fiber, cause) = (host.current, host.cause(of: stack))
         guard let error = raised(on: stack, in: fiber, of: fiber.flatMap(LuaTask.running), cause) else { return }

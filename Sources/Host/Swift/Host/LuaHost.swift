@@ -85,7 +85,7 @@ public final class LuaHost: Interpreter {
     public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
 
     public override func grant(_ wishes: Wishes, isRunning: Bool) {
-        // Without a turn since its first second, the loop does not yet record by itself.
+        // A loop that had no turn since its first second does not record yet.
         if !loop.isRecording, !wishes.isDisjoint(with: [.dump, .record]) { lasts() }
         for part in parts { part.grant(wishes, isRunning: isRunning) }
     }

@@ -121,8 +121,8 @@ final class LuaTask: FiberOwner {
         reportIfUnheld()
     }
 
-    /// Only the module that has made the task refers to it, and does not await it: the loop reports its error soon,
-    /// even before a collection of garbage.
+    /// Declares that only the module that has made the task refers to it, and does not await it. So the loop reports
+    /// the task's error soon, even before a collection of garbage.
     func becomeUnheld() {
         isUnheld = true
         reportIfUnheld()

@@ -324,7 +324,7 @@ extension LuaHost {
             }
             Linux.Thread.pause(milliseconds: 1)
             pauses += 1
-            // Another thread may have started it meanwhile.
+            // Some of these threads may be new: another thread may have started them meanwhile.
             for thread in LuaThread.all where !thread.isCancelled { thread.cancel() }
             // A thread that does not react is in a system call, or about to enter one. Give the call time to return by
             // itself, which does no harm.

@@ -132,7 +132,7 @@ extension LuaHost {
     ) {
         let later = Later()
         let handle = loop.handle
-        // Without this, an idle loop would stay alive for the timer of a cancelled request.
+        // A cancelled request must invalidate its timer, which would keep an idle loop alive.
         let isWanted = place.request.whenCancelled {
             handle.perform(in: [.common] + modes) { _ in later.timer?.invalidate() }
         }

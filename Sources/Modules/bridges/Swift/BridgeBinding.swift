@@ -38,7 +38,7 @@ enum BridgeBinding {
 
     private static func port(_ thread: OpaquePointer?) -> Receiver<BridgePort> { receiver(thread, BridgePort.self) }
 
-    /// The first user value is the one that all items have.
+    /// The user values: first the callback, as in all items, then the source.
     private enum Value: Int, UserValue {
         case callback, source
         static let labels: [StaticString] = ["callback", "source"]

@@ -441,7 +441,7 @@ function shape.over(how)
 end
 
 --- Returns whether time is virtual. The clock of a test does not jump while a loop waits for data of a real server. So
----   in virtual time, no code may wait for data on a connection that is not in use.
+--- in virtual time, no code may wait for data on a connection that is not in use.
 function shape.is_virtual()
   local clock = rawget(rl, "clock")
   return clock ~= nil and clock._is_virtual()

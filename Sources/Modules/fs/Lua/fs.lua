@@ -107,7 +107,7 @@ function fs.remove(path, options)
   if not entries then return nil, why, name end
   for _, entry in ipairs(entries) do
     local fine, wrong, error_name = fs.remove(join(path, entry.name), options)
-    -- Another process may be removing it, too.
+    -- Another process may be removing the entry, too.
     if not fine and error_name ~= "ENOENT" then return nil, wrong, error_name end
   end
   return file("remove", path)

@@ -1,5 +1,5 @@
--- runloop.nats.api: requests to JetStream, the part of a NATS server that stores messages: repeats them where that is
--- safe, and returns the answers as values and codes.
+-- runloop.nats.api: sends requests to JetStream, the part of a NATS server that stores messages. Repeats requests where
+-- that is safe, and returns the answers as values and codes.
 
 local system = ...
 local rl = require "runloop"

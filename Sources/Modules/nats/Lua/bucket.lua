@@ -1,5 +1,5 @@
--- runloop.nats.bucket: buckets: keys with values and revisions, kept in a stream of JetStream as all clients of NATS
--- keep them (ADR-8).
+-- runloop.nats.bucket: buckets have keys with values and revisions. A bucket is a stream of JetStream, in the form that
+-- all clients of NATS use (ADR-8).
 
 local misuse = require "runloop.misuse"
 local objects = require "runloop.objects"

@@ -358,8 +358,8 @@ function Bus:_finish(request, ...)
 end
 
 --- Takes an answer to the request with this number. The number may also belong to the message that `await_passage` of
----   nats.lua sends from a new connection to the old one, `link`. When that message arrives, all earlier ones have
----   arrived.
+--- nats.lua sends from a new connection to the old one, `link`. When that message arrives, all earlier ones have
+--- arrived.
 function Bus:_answer(message, number, link)
   local request = self._waiting[number]
   if not request then

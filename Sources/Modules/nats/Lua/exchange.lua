@@ -324,7 +324,7 @@ function Caller.nobody() end
 
 --- Begins a call. The caller has checked the size of the data.
 function Caller:begin(head, data, ended, id)
-  -- With eight fields from the beginning, its table never grows.
+  -- The table has eight fields from the beginning, so it never grows.
   local call = setmetatable({ caller = self, subject = self.subject, ended = ended, id = id, reply = false,
     look_at = false, link = false, future = false }, Call)
   local link = self.bus._link

@@ -1,8 +1,8 @@
 -- runloop.nats.flow: messages in recordings: a span for each request, and the number under which both ends of a message
 -- record it. The number and the sender's clock travel in a header, "Rl-Flow", beside W3C's "traceparent".
 --
--- Both travel while everything is recorded into a file, and always on a bus that exposes "trace". While only the last
--- moments are recorded, messages get no such headers: they cost time, and other clients would see them.
+-- Messages get both headers while everything is recorded into a file, and always on a bus that exposes "trace". While
+-- only the last moments are recorded, messages get no such headers: they cost time, and other clients would see them.
 
 local system = ...
 
@@ -102,7 +102,7 @@ function flow.take(text)
 end
 
 --- Like `flow.take`, for a table of headers. Returns the headers without those that the bus adds; then the number and
----   the trace.
+--- the trace.
 function flow.sift(headers)
   local mark, parent = headers["Rl-Flow"], headers.traceparent
   if type(mark) ~= "string" then return headers end

@@ -117,7 +117,7 @@ final class LuaStreamOwner: StreamOwner {
         switch outcome {
         case .bytes(let bytes):
             if let pieces = Pieces(rawValue: Int32(fiber.waitsFor >> 1 & 3)), pieces != .whole {
-                // By now another format may have taken the place of this one, so pass none.
+                // Another format may have taken the place of this read's format by now, so pass none.
                 stack.pushMark(of: bytes, as: pieces, number: pieces == .which ? part.network.which : 0)
             } else {
                 stack.pushBytesMark(bytes)

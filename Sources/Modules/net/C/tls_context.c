@@ -127,7 +127,7 @@ static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, in
 }
 
 static int use_own(SSL_CTX *context, X509 *certificate, int number) {
-  // The first is the server's own; the others are the chain to an authority.
+  // The first certificate is the server's own; the others are the chain to an authority.
   if (number == 0) return openssl.SSL_CTX_use_certificate(context, certificate) == 1;
   return openssl.SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 1, certificate) == 1;
 }

@@ -172,7 +172,7 @@ static int push_array(lua_State *L, const value_options *options, Oid type, cons
   return 0;
 }
 
-// As strtoll, in a quarter of its time: the server sends a sign and at most 19 digits.
+// Does the same as strtoll in a quarter of the time, since the server sends a sign and at most 19 digits.
 static lua_Integer read_integer(const char *text) {
   int is_negative = *text == '-';
   uint64_t number = 0;

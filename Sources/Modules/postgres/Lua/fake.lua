@@ -152,8 +152,8 @@ function HANDLERS.H() end
 -- Undoes note_resting(true) at the end of a stall.
 local Rest = { __close = function() binding.note_resting(false) end }
 
--- Waits until a stall is over. `is_awaited`: a thread of libpq waits for the client; without note_resting it would stop
--- virtual time for the stall.
+-- Waits until a stall is over. `is_awaited`: a thread of libpq waits for the client, and would stop virtual time during
+-- the stall if note_resting were not called.
 local function rest(self, is_awaited)
   if self._stalled - rl.now() <= INSTANT then return end
   if is_awaited then binding.note_resting(true) end
@@ -272,7 +272,7 @@ function Fake:_keywords()
     gssencmode = "disable", password = self._password }
 end
 
---- A database is closed. Called when a database is closed. After the last one, no item of the fake stays in a loop.
+--- Called when a database is closed. After the last database is closed, no item of the fake stays in a loop.
 function Fake:_release()
   self._users = self._users - 1
   if self._users > 0 then return end

@@ -434,7 +434,7 @@ end
 function Program:wait(timeout)
   misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
-  -- Like every wait, this also ends in the mode in which it begins, whatever the program's own modes are.
+  -- The wait can also end in the mode in which it begins, as every wait, whatever the program's own modes are.
   local ear <close> = not is_heard(self) and not programs.has_ended(self)
     and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } },
       function() return programs.has_ended(self) end) or nil

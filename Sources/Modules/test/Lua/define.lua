@@ -213,7 +213,7 @@ return function(t, core)
   end
 
   --- Calls a function at the end of the test that runs, or of the group for which something is being made. Returns a
-  ---   function that revokes this.
+  --- function that revokes this.
   function core.at_end(body)
     local group = core.owner or core.current.group
     local list = group and group.made or core.current.after

@@ -98,7 +98,7 @@ function explain.trim(lines)
   for i = 1, #lines do
     local line = lines[i]
     if line:find("[rlhost]", 1, true) then
-      -- Only the runner calls this function, so it is a test or a hook, whatever name the traceback gives it.
+      -- The runner has called this function, so the function is a test or a hook, whatever name the traceback gives it.
       if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
       last = nil
     elseif not line:find "^%[C%]: " then

@@ -43,7 +43,8 @@ static inline const char *linux_environment(const char *name) { return getenv(na
 extern char **environ;
 static inline char **linux_variables(void) { return environ; }
 
-/// Writes a value. Another thread that reads it with linux_published also sees everything that was written before.
+/// Writes a value. Another thread that reads the value with linux_published also sees everything that was written
+/// before the value.
 static inline void linux_publish(uint64_t *place, uint64_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
 static inline uint64_t linux_published(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
 /// Copies bytes that another thread may be writing. The caller must check afterwards, with linux_published, which of

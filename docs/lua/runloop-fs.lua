@@ -11,7 +11,7 @@ local fs = {}
 ---@class runloop.fs.Change
 ---@field kind "created"|"changed"|"removed"|"renamed"|"rescan"
 ---@field path string the path that you gave, and the part below it
----@field from? string for a rename: its path before, after the earlier changes of this call
+---@field from? string for a rename: the previous path, as it is after the earlier changes of this call
 ---@field is_directory boolean
 ---@field message? string names a path that cannot be watched, and why
 

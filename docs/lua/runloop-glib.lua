@@ -7,9 +7,9 @@
 ---@class runloop.glib.Bridge
 local bridge = {}
 
----Sets whether the loop keeps running for GLib. Initially it does while a source is attached that is not one of GLib's
----own. A window keeps such a source until the end of the program; a GIO operation on another thread has none while it
----runs.
+---Sets whether the loop keeps running for GLib. Initially the loop keeps running while a source is attached, not
+---counting GLib's own sources. A window keeps such a source until the end of the program; a GIO operation on another
+---thread has none while it runs.
 ---@param on? boolean nil: the initial setting
 function bridge:set_keeps_alive(on) end
 

@@ -500,7 +500,8 @@ function Stream:order() end
 ---@class runloop.net.Datagram
 local Datagram = {}
 
----Sends one message. Never waits, and never queues: if the kernel has no room: nil, "EAGAIN: …", "EAGAIN".
+---Sends one message. Never waits, and never queues. If the kernel has no room, the result is nil, "EAGAIN: …",
+---"EAGAIN".
 ---@param data string
 ---@param where? runloop.net.Where with a numeric address; nil: the peer
 ---@return true?

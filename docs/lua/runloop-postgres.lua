@@ -208,8 +208,8 @@ function db:subscribe(channel, options, fn) end
 ---@return table? details
 function db:copy(text, way) end
 
----Begins a transaction. `isolation`: a level such as "serializable". `timeout`: seconds until it must
----have begun. Waits.
+---Begins a transaction. `isolation`: a level such as "serializable". `timeout`: seconds within which the transaction
+---must begin. Waits.
 ---@param options? { read_only: boolean?, isolation: string?, timeout: number? }
 ---@return runloop.postgres.Transaction? transaction
 ---@return string? problem

@@ -12,8 +12,8 @@ local redis = {}
 ---@field timeout? number seconds for each answer (5)
 ---@field connect_timeout? number seconds for connecting and logging in (5)
 ---@field size? integer the largest number of further connections, for blocking commands and transactions (10)
----@field idle? number seconds after which an idle one of these is closed (300)
----@field wait? number seconds to wait for a free one (30)
+---@field idle? number seconds after which one of these connections is closed if it is idle (300)
+---@field wait? number seconds to wait for a free one of these connections (30)
 ---@field max_waiting? integer calls that may wait for a connection (10000)
 ---@field user? string
 ---@field password? string

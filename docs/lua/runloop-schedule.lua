@@ -18,9 +18,10 @@ local schedule = {}
 ---@field keeps_alive? boolean false: the job does not keep the loop running
 
 ---Calls a function at the moments that a cron line names: minute, hour, day of the month, month, day of the week; or
----"@daily" and the like. As in cron, if both days are restricted, either is enough. If the clock skips a time in
----spring, the function is called at the first moment after it. If a time occurs twice in autumn, the function is called
----once, unless the hour is "*". The function is not called again before it has returned.
+---"@daily" and the like. If both the day of the month and the day of the week are restricted, either of them is enough,
+---as in cron. If the clock skips a time in spring, the function is called at the first moment after it. If a time
+---occurs twice in autumn, the function is called once, unless the hour is "*". The function is not called again before
+---it has returned.
 ---@param expression string "*/5 * * * *", "30 2 * * mon-fri"
 ---@param fn fun(job: runloop.schedule.Job, time: integer) `time`: the scheduled moment, in seconds since 1970
 ---@param options? runloop.schedule.Options

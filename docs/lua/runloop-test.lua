@@ -160,9 +160,9 @@ function t.snapshot(value, name) end
 
 -- Properties ---------------------------------------------------------------------------------------------------------
 
----Calls a function with random values. It fails if the function raises an error or returns false, and reports the
----simplest values that it has found for which it fails. The values follow from `--seed`. `runs` is the number of values
----to try (100; at least 1), `shrinks` the number of tries to find simpler ones (2000).
+---Calls a function with random values. The test fails if the function raises an error or returns false. The report then
+---has the simplest values that were found for which the function fails. The values follow from `--seed`. `runs` is the
+---number of values to try (100; at least 1), `shrinks` the number of tries to find simpler ones (2000).
 ---@param generators runloop.test.Generator|runloop.test.Generator[] one for each argument
 ---@param body fun(...): boolean?
 ---@param options? { runs?: integer, shrinks?: integer }
@@ -383,10 +383,11 @@ function Process:kill() end
 local Server = {}
 
 ---Starts a server and returns it when it is ready. Waits. The server belongs to the test, or to the group if
----`before_all` or the function of a resource makes it. Then it is killed and its directory removed, even if the runner
----is killed. A test whose server is not installed is skipped. A test whose server ends by itself fails with the last
----40 lines of its output. A running server does not stop the virtual clock. `what` is "redis", "postgres",
----"pgbouncer", "nats", or a program with its options: `t.server { "mosquitto", "-p", "{port}", ready = "tcp" }`.
+---`before_all` or the function of a resource makes it. When the test or the group has ended, the server is killed and
+---its directory removed, even if the runner is killed. A test whose server is not installed is skipped. A test whose
+---server ends by itself fails with the last 40 lines of its output. A running server does not stop the virtual clock.
+---`what` is "redis", "postgres", "pgbouncer", "nats", or a program with its options:
+---`t.server { "mosquitto", "-p", "{port}", ready = "tcp" }`.
 ---@param what "redis"|"postgres"|"pgbouncer"|"nats"|runloop.test.ServerOptions
 ---@param options? runloop.test.ServerOptions
 ---@return runloop.test.Server
@@ -450,9 +451,9 @@ function Server:close() end
 local Clock = {}
 
 ---Lets some seconds pass, and returns when everything that was due by then has happened, with all its consequences in
----any thread: see `settle`. The clock jumps even while it is held, or while something real is outstanding. With
----`quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real seconds while
----something may come. So if a server answers within this time, its answer comes before a time-out. Waits.
+---any thread: see `settle`. The clock jumps even while it is held, or while a real program or server has not answered
+---yet. With `quiet`, it jumps only when nothing has come from outside for this number of seconds, which are real
+---seconds while something may come. So if a server answers within this time, its answer comes before a time-out. Waits.
 ---@param seconds number
 ---@param options? { quiet: number? }
 function Clock:advance(seconds, options) end
@@ -462,7 +463,7 @@ function Clock:advance(seconds, options) end
 function Clock:settle() end
 
 ---Jumps to the next timer, lets it fire, and settles.
----@return number? seconds up to it; nil if there is no timer
+---@return number? seconds by which the clock has jumped; nil if there is no timer
 function Clock:next() end
 
 ---Sets the wall clock, as a user may set a computer's: `rl.time()` shows it from now on, and `rl.at` and

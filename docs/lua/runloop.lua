@@ -82,8 +82,8 @@ function rl.run(options) end
 ---
 ---The main chunk, a task that it has started, or another thread can call this before the loop runs. The stop then
 ---cancels the automatic run after the main chunk: the program ends with status 0, and calls neither observers nor
----functions of `rl.on_shutdown`. After a thread's function, it cancels the thread's automatic run in the same way. An
----explicit `rl.run()` forgets an earlier stop, as in CoreFoundation.
+---functions of `rl.on_shutdown`. In a thread, it cancels the automatic run after the thread's function in the same way.
+---An explicit `rl.run()` forgets an earlier stop, as in CoreFoundation.
 ---
 ---If the main chunk waits when its loop is stopped, the program ends with status 13 and says where, even with other
 ---threads. If the main chunk has ended, the program waits for its threads, and its loop serves them. `rl.shutdown` ends
@@ -781,7 +781,7 @@ function rl.wait_writable(fd, timeout) end
 function rl.timeout(seconds, fn, ...) end
 
 ---Waits for the first of several tasks and futures to end. Functions become tasks; those that still wait then are
----cancelled. The result of a function that ends second in the same pass is lost; a task keeps it.
+---cancelled. If two functions end in the same pass, the result of the second one is lost; a task keeps its result.
 ---
 ---```lua
 ---print(rl.first_of(function() rl.sleep(60) end, function() rl.sleep(0.01) return "fast" end))
@@ -935,9 +935,9 @@ function Trace.mark(name, ...) end
 -- Functions that block ----------------------------------------------------------------------------------------------
 
 ---Runs a function that blocks, such as a database query, on a thread of a small pool (4), and waits for its results.
----The function, its upvalues and arguments are copied, as for `rl.thread`. Raises its error, or that of a limit which
----the thread has from the calling one. If the task is cancelled or times out, the function is interrupted, as by
----`thread:cancel`. Waits.
+---The function, its upvalues and arguments are copied, as for `rl.thread`. Raises the function's error, or the error of
+---a limit that the thread has got from the calling thread. If the task is cancelled or times out, the function is
+---interrupted, as by `thread:cancel`. Waits.
 ---
 ---```lua
 ---print(rl.blocking(function(n) return n * 2 end, 21))
@@ -1470,8 +1470,8 @@ function MessagePort:order() end
 ---@class runloop.RemotePort
 local RemotePort = {}
 
----Finds the message port of a name. Returns the same object for the same name while that is valid. With the option
----`via`, a bus of `runloop.nats`, the port may be on another machine: see `runloop.nats.RemotePortOptions`.
+---Finds the message port of a name. Returns the same object for the same name as long as that object is valid. With the
+---option `via`, a bus of `runloop.nats`, the port may be on another machine: see `runloop.nats.RemotePortOptions`.
 ---@param name string
 ---@return runloop.RemotePort? remote
 ---@return string? message
@@ -1643,8 +1643,8 @@ function rl.limit_callbacks(seconds) end
 ---threads and its programs. `rlhost --sandbox` does the same before the script begins. A second call can only remove
 ---permissions.
 ---
----Call it before anything that starts a thread: it raises an error while others run. Modules that the script requires
----later must be where `package.path` finds them now.
+---Call it before anything that starts a thread: it raises an error while other threads run. Modules that the script
+---requires later must be where `package.path` finds them now.
 ---
 ---```lua
 ---print(rl.sandbox { read = { "." } })

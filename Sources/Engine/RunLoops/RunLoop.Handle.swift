@@ -81,7 +81,7 @@ extension RunLoop {
             }
         }
 
-        /// Ends the innermost run. A loop that does not run does not remember it. CFRunLoopStop.
+        /// Ends the innermost run. A loop that does not run forgets the call. CFRunLoopStop.
         public func stop() {
             let stops = box.withLock { box in
                 guard let run = box.runs.last else { return false }

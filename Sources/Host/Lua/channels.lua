@@ -150,8 +150,8 @@ local function cancel(self)
   end
 end
 
--- Reports a member's end to the group, with its error if it has failed. A __close, not pcall, so that the traceback is
--- the member's own.
+-- Reports a member's end to the group, with its error if it has failed. This is a __close, not a pcall, so that the
+-- traceback is the member's own.
 local Member = {}
 
 function Member:__close(err)

@@ -81,7 +81,7 @@ function hints.field(what, field, names)
   return said and format(" (%s)", said) or there_are(names)
 end
 
---- The same for Swift, which passes the names one by one.
+--- Does the same for Swift, which passes the names one by one.
 function hints.field_among(what, field, ...) return hints.field(what, field, { ... }) end
 
 local function names_of(known)

@@ -8,8 +8,8 @@
 
 static int is_full(const cl_state *state) { return state->free_count == 0 && state->slots_used == state->slot_count; }
 
-// Doubles the number of slots. One more entry than a power of two makes Lua double the table's array; from then on,
-// filling a slot allocates nothing.
+// Doubles the number of slots. If the table has one more entry than a power of two, Lua doubles the table's array; from
+// then on, filling a slot allocates nothing.
 //
 // Reads and changes the state here, not in the caller: the script's hooks run before and after this function, and may
 // anchor values themselves.
@@ -69,7 +69,7 @@ static void drop_anchors(lua_State *L, lua_Integer after, lua_Integer last) {
   }
 }
 
-// Like p_add_anchors, this reads and changes the state between the script's hooks. An error can be raised only at its
+// Like p_add_anchors, this reads and changes the state between the script's hooks. It can raise an error only at the
 // end.
 static int p_shrink_anchors(lua_State *L) {
   cl_state *state = cl_state_of(L);

@@ -109,7 +109,7 @@ static char read_option(reader *r, int *size) {
   }
 }
 
-// Returns the bytes that fill up to the alignment of a value.
+// Returns the number of padding bytes before a value that must be aligned.
 static int filling(reader *r, char kind, int size, int offset) {
   int align = size;
   if (kind == 'X') {
@@ -168,7 +168,7 @@ static frame *make_formats(void) {
 
 static int is_of(const frame *frame, const char *text, size_t length) {
   if (frame->length != length) return 0;
-  // A loop, since most formats have a few bytes.
+  // A loop is fast enough, since most formats have few bytes.
   for (size_t i = 0; i < length; i++) {
     if (frame->text[i] != text[i]) return 0;
   }

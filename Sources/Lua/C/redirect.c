@@ -59,7 +59,7 @@ static int make_streams(void) {
     if (input) fclose(input);
     return 0;
   }
-  // Unbuffered, because other threads write through it, too.
+  // The stream has no buffer, because other threads write through it, too.
   setvbuf(stream, NULL, _IONBF, 0);
   sink_stream = stream;
   empty_input = input;
@@ -97,7 +97,7 @@ int cl_open_redirection(cl_state *state, uint32_t slots[2]) {
   }
   for (int i = 0; i < 2; i++) {
     streams[i] = lua_touserdata(L, i - 2);
-    // Anchored, because this array points to it.
+    // The file is anchored, because this array points to it.
     slots[i] = streams[i] ? cl_anchor(L, i - 2) : 0;
     if (!slots[i]) streams[i] = NULL;
   }

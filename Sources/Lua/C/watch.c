@@ -99,7 +99,7 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
     return set_alarm(seconds);
   }
   watched = NULL;
-  // The hook must not fire later.
+  // The time limit is off, so the hook must not raise its error later.
   if (hooked) cl_set_usual_hook(hooked);
   hooked = NULL;
 }

@@ -25,8 +25,8 @@ local kept = {}       -- The variables that the current entry declares, by numbe
 
 local KEEP = "_rlhost_keep"
 
--- Inserted before an entry. A to-be-closed variable, even if it is nil, keeps `return f()` from becoming a tail call.
--- So tracebacks of called functions show the entry.
+-- This text is inserted before an entry. A to-be-closed variable, even if it is nil, keeps `return f()` from becoming a
+-- tail call. So tracebacks of called functions show the entry.
 local STAY = "local _rlhost_entry <close> = nil "
 
 local function load_staying(head, body, chunk)

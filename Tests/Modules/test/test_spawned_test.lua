@@ -126,7 +126,7 @@ t.describe("a program in virtual time", function()
       words.virtual_time = true
       t.error(function() t.spawn(words) end, "field 'virtual_time' works with rlhost only, and '[^']+' is ")
     end
-    -- A script that such a program runs is such a program too.
+    -- A script whose first line names rlhost counts as rlhost.
     local path = os.tmpname()
     local file <close> = io.open(path, "w")
     file:write("#!/usr/bin/env -S ", t.rlhost, "\nrequire 'runloop'.sleep(3600) os.exit(4)\n")

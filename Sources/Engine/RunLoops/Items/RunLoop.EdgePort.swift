@@ -81,7 +81,8 @@ extension RunLoop {
         /// - Parameters:
         ///   - new: The descriptor to watch; -1 for none.
         ///   - isClosing: True if the caller closes the old descriptor next, and neither a duplicate nor a child
-        ///     process keeps its file open. The kernel then forgets it by itself, which saves a system call.
+        ///     process keeps its file open. The kernel then forgets the old descriptor by itself, which saves a system
+        ///     call.
         public final func watch(_ new: Int32, isClosing: Bool = false) {
             guard new != fd else { return }
             if fd >= 0 { for mode in modes { mode.descriptors?.unwatch(self, isClosing: isClosing) } }

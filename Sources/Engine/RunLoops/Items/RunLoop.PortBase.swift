@@ -6,12 +6,12 @@ extension RunLoop {
         final var isInner = false
         /// Whether the port remembers what the kernel reported, and needs no further report of the same state.
         final var isEdgeTriggered = false
-        /// The number of ready queues that contain it.
+        /// The number of ready queues that contain the port.
         final var queues: Int32 = 0
         /// The port's order of addition to the common modes; see `RunLoop.lastAge`.
         final var commonAge: UInt64 = 0
-        /// The value of the loop's `dispatches` when it was found ready. While that is unchanged, the port is still
-        /// ready.
+        /// The value of the loop's `dispatches` when the port was found ready. While `dispatches` is unchanged, the
+        /// port is still ready.
         final var foundAt: UInt64 = 0
         /// The port's index in the loop's `ports`; -1 if not there.
         final var place: Int32 = -1

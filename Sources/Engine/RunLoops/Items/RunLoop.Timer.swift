@@ -2,7 +2,7 @@ extension RunLoop {
     /// Calls back at a date, once or repeatedly. CFRunLoopTimer, NSTimer.
     ///
     /// A timer never fires early by the monotonic clock. A repeating timer stays on its grid, however late it fires and
-    /// however long its callback takes: with an interval of 10 ms and a first callback of 25 ms, it fires at 10, 40 and
+    /// however long its callback takes. With an interval of 10 ms and a first callback of 25 ms, it fires at 10, 40 and
     /// 50 ms, and `missed` counts the skipped dates. A timer may be in several modes of one loop; it fires once for
     /// each date, in whichever of these modes runs. A loop retains the timers in its modes. Not thread-safe: use a
     /// timer on the thread of its loop.

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A growing ring in raw memory: takes from its front and appends in constant time. Raw for the reasons of `RawBuffer`.
-/// The owner frees it and must respect its bounds.
+/// A growing ring in raw memory: takes from its front and appends in constant time. It is raw for the same reasons as
+/// `RawBuffer`. The owner frees it and must respect its bounds.
 struct Ring<Element: BitwiseCopyable> {
     private struct Header {
         var base: UnsafeMutablePointer<Element>

@@ -16,7 +16,7 @@ extension SimulatedClock {
         var grain: Int64 = 1 { didSet { publish() } }
         var followsRealTime = false
         var isHeld = false
-        /// The clock may jump up to this time even while something is outstanding.
+        /// The clock may jump up to this time even while an event of the real world is still expected.
         var mayJumpTo = Int64.min
         var sleepers: [Sleeper] = []
         var lastNumber = 0

@@ -159,7 +159,7 @@ public final class SimulatedClock: Sendable {
         set { state.withLock { $0.isHeld = newValue } }
     }
 
-    /// Lets the clock jump to a date even while it is held or something real is outstanding.
+    /// Lets the clock jump to a date even while it is held, or while an event of the real world is still expected.
     public func allowJump(to date: RunLoop.Instant) { state.withLock { $0.mayJumpTo = date.nanoseconds } }
 
     /// Whether time follows the real clock, with real waits.

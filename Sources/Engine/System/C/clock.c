@@ -16,7 +16,7 @@
 
 int linux_watch_wall_clock(void) { return timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
 
-// The date, in the year 2242, never comes; but only a running timer can be cancelled by a jump.
+// A jump cancels only a timer that runs. So the timer runs to a date that never comes, in the year 2242.
 int linux_rearm_wall_clock(int fd) {
   struct itimerspec never = {.it_value = {.tv_sec = 0x1ffffffff}};
   int result;

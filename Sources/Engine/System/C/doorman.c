@@ -131,7 +131,7 @@ int linux_start_doorman(const linux_sandbox *it) {
   pid_t child = fork();
   if (child == 0) {
     if (fork() != 0) _exit(0);
-    // Beyond the numbers that be_doorman uses.
+    // These numbers are above those that be_doorman uses.
     int own = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     if (linux_doorman >= 0) linux_doorman = fcntl(linux_doorman, F_DUPFD_CLOEXEC, 10);
     if (own >= 0) be_doorman(own, it);

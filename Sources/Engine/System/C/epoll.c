@@ -38,7 +38,7 @@ static void note_fork(void) {
   linux_is_first_thread = 1;  // the child has only this thread
 }
 
-// A constructor, since pthread_once makes a system call even if no thread waits.
+// This is a constructor, since pthread_once makes a system call even if no thread waits.
 __attribute__((constructor)) static void heed_forks(void) {
   linux_is_first_thread = 1;
   pthread_atfork(NULL, NULL, note_fork);
@@ -48,7 +48,8 @@ int linux_epoll_waking(int wake) {
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return -1;
   has_loops = 1;
-  // Edge-triggered, so that it never needs to be read: the write is the only system call of a wake-up.
+  // The wake-up descriptor is edge-triggered, so that it need not be read: its write is the only system call of a
+  // wake-up.
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
   if (epoll_ctl(fd, EPOLL_CTL_ADD, wake, &event) == 0) return fd;
   return linux_give_up(fd);

@@ -260,7 +260,7 @@ static int around_set(int fd, int depth) {
 // Whether any thread of this process can write to the other end of some descriptor in question.
 static int has_open_ends;
 
-// Returns who can make a descriptor ready whose other end is open: a result of linux_surroundings.
+// Returns from where events can make a descriptor ready whose other end is open, as linux_surroundings does.
 static int around(int fd, int depth) {
   // Check this first: the other end of a connection may have been checked for the same question already.
   if (fd >= 0 && fd < capacity && known[fd].kind == INTERNET && known[fd].asked == question) return LINUX_INSIDE;

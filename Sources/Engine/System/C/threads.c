@@ -10,7 +10,7 @@ _Thread_local int linux_is_first_thread;
 
 static void drop_value(void *value) { dropper(value); }
 
-// A constructor, since pthread_once makes a system call even if no thread waits.
+// This is a constructor, since pthread_once makes a system call even if no thread waits.
 __attribute__((constructor)) static void make_key(void) { pthread_key_create(&key, drop_value); }
 
 // The thread-local variable makes reading fast; the key exists for its destructor.

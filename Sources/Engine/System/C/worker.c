@@ -150,7 +150,7 @@ void linux_become_worker(void) {
   else channel = 3;
   if (output < 0) output = 1;
   setvbuf(stdout, NULL, _IOLBF, 0);
-  // A handler rather than SIG_IGN, which programs would inherit.
+  // SIGPIPE gets a handler instead of SIG_IGN, which programs would inherit.
   struct sigaction action = {.sa_handler = on_pipe, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   sigaction(SIGPIPE, &action, NULL);

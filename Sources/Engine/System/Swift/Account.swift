@@ -28,7 +28,7 @@ package struct Account {
         isInLists = false
     }
 
-    /// Whether the user is in the groups in which the system's lists have the name.
+    /// Whether the user has a name in the system's lists, and so the groups in which they have that name.
     private var isInLists = true
 
     package var user: UInt32 { account.user }

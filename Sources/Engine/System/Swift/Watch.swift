@@ -28,7 +28,7 @@ package final class Watch: Sendable {
         descriptor = try Descriptor(inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC)), "inotify_init")
     }
 
-    /// Watches a directory or a file. Adding it again changes the events.
+    /// Watches a directory or a file. Another call for the same one changes the events.
     ///
     /// - Returns: The number of the directory in `Change`.
     /// - Throws: ENOENT, EACCES; ENOSPC if the user has too many watched directories.

@@ -8,7 +8,7 @@ internal import CLinux
 package final class WorkPool: Sendable {
     private let name: String
     private let limit: Int
-    /// The largest number of threads, with blocked ones.
+    /// The largest number of threads, including blocked ones.
     private static let most = 64
     private let changed = Condition()
     private let state: Lock<State>

@@ -19,7 +19,7 @@ enum ConditionBinding {
             .init("__tostring") { condition($0).run { it, call in call.answer(text(it, call)) } },
         ])
 
-    /// For the Lua-written part, under the names that the script's errors have.
+    /// Functions for the part written in Lua, with the names that errors show to scripts.
     private static let functions = Library([
         // (name of the wait, or nil)
         .init("new", constructs: Kinds.condition) { call in

@@ -110,7 +110,7 @@ private final class MessageAnswer: FiberOwner {
         }
         let first = stack.top - results + 1
         if results == 0 || stack.isMissing(first) {
-            // A sender that waits for a reply learns instead that the port has become invalid.
+            // If the port has ended, a sender that waits for a reply gets the error that the port has become invalid.
             if !message.portHasEnded { message.answer() }
         } else if let bytes = stack.bytes(first) {
             if bytes.count > RunLoop.MessagePort.longestMessage {

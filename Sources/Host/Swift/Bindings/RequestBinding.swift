@@ -291,7 +291,8 @@ extension LuaHost {
         stack.pop(2)
     }
 
-    /// The purpose of the timer of a delayed request from another thread. A request of this thread has its slot there.
+    /// The purpose of the timer of a delayed request from another thread. For a request of this thread, the purpose is
+    /// its slot.
     static let sentRequest = -1
 
     /// Returns whether a timer belongs to a delayed request, and the request's creation site if this thread knows it.

@@ -78,7 +78,7 @@ extension LuaHost {
         return stack.call(arguments: 2, results: 1) ? stack.string(-1) : nil
     }
 
-    /// Returns where that object was made.
+    /// Returns where the object for which a fiber waits was made: "future made at app.lua:3".
     func madeAt(_ fiber: Fiber) -> String? {
         site(fiber.objectSite).map { "\("\(fiber.waitsIn)".prefix { $0 != ":" }) made at \($0)" }
     }
@@ -87,7 +87,8 @@ extension LuaHost {
         placeOfWait(fiber) + (origin(ofWait: fiber).map { ", \($0)" } ?? "")
     }
 
-    /// Returns a line for each task that waits for another task at an object with a creation site.
+    /// Returns a line for each task that waits for another task by an object, such as a future or a mutex, with a
+    /// creation site.
     func waitsForTasks() -> [String] { waitsForOthers(besides: nil) }
 
     /// Returns these lines without the line of `chunk`.

@@ -23,9 +23,9 @@ package final class LuaMemory: HostPart {
 
     /// This many objects are half a megabyte or more.
     private static let manyReleased = 1000
-    /// A collection that frees less is not worth its time; nor is one more cycle.
+    /// A collection, or one more cycle, is not worth its time if it frees fewer bytes than this.
     private static let worthwhile = 1 << 20
-    /// A smaller state is collected only after it has grown.
+    /// A state with fewer bytes than this is collected only after it has grown.
     private static let large = 2 << 20
     /// The time of a step, except at the end of a cycle. An event that comes meanwhile waits for the end of the step.
     private static let step: Int64 = 2_000_000

@@ -563,8 +563,8 @@ static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
 /// Replaces the top `count` values by a table of them, or by the error on failure. Returns a Lua status.
 int cl_collect_values(lua_State *L, int count);
 // A collection in small steps, for a state that is idle.
-/// Returns whether a collection may begin. It may not while a script has stopped the collector, while a finalizer runs,
-/// or if beginning would take long.
+/// Returns whether a collection may begin: not while a script has stopped the collector, not while a finalizer runs,
+/// and not if the beginning would take long.
 int cl_begin_collection(cl_state *state);
 /// Collects for about `nanoseconds`, and adds the processor time used to `spent`. Returns 1 at the end of a cycle, 0
 /// within one, -1 if the collection was ended meanwhile. Objects released by finalizers are freed in the next cycle.

@@ -33,8 +33,8 @@ static int append(lua_State *L, const void *piece, size_t length, void *data) {
   return 0;
 }
 
-// Stripping removes the source's name as well. This inserts it where lua_dump leaves a place for it, because tracebacks
-// and positions recognize the host's own functions by it.
+// Stripping removes the source's name as well. This function inserts the name where lua_dump leaves a place for it,
+// because tracebacks and positions recognize the host's own functions by that name.
 static int append_named(lua_State *L, const bytes *code, bytes *all) {
   enum { HEADER = 4 + 1 + 1 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1 };
   const unsigned char none = 0x80, length = none | sizeof LUA_MODULES_SOURCE;

@@ -155,7 +155,7 @@ public final class Network {
 
     /// Returns two streams in no mode that are connected to each other in the kernel.
     ///
-    /// - Throws: EMFILE and the like.
+    /// - Throws: EMFILE and similar errors of the system.
     public func pair(owner: StreamOwner? = nil) throws(StreamFailure) -> (Stream, Stream) {
         var ends: [Int32] = [-1, -1]
         let failure = net_pair(&ends)

@@ -248,7 +248,7 @@ static void forget_job(csqlite *it, csqlite_job *job) {
 }
 
 // Returns whether the answers that wait may wait for the next job, too. A query that takes long hands these answers
-// over itself: see `look`. A commit cannot do that, so its time is estimated by the time of the last commit.
+// over itself: see `look`. A commit cannot hand over answers, so its time is estimated by the time of the last commit.
 static int may_keep(csqlite *it, int is_query, int64_t began) {
   if (!it->has_more || it->done.count >= MOST_KEPT) return 0;
   if (is_query) return 1;

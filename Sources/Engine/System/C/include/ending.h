@@ -11,7 +11,8 @@ enum linux_last_act {
   /// The recording is completed first, since the other actions may take seconds, in which a second signal may end the
   /// process.
   LINUX_FINISH_RECORDING,
-  /// Names of message ports. Before anything that waits, since no process should find a port that is not served.
+  /// Names of message ports. They come before anything that waits, since no process should find a port that is not
+  /// served.
   LINUX_GIVE_NAMES_UP,
   LINUX_END_PROGRAMS,  ///< Before the terminals, since a program may have one and change its settings until it ends.
   LINUX_GIVE_TERMINALS_BACK,  ///< Terminals of scripts. Before the prompt, from which a script has got its terminal.

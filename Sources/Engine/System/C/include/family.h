@@ -57,7 +57,6 @@ int linux_new_ears(void);
 int linux_add_ear(int ears, int descriptor);
 int linux_process_number(void);
 
-/// These two never wait. These functions return 1; 0 if there is no message or no room; -1 if the other process is
-/// gone.
+/// These two functions never wait. They return 1; 0 if there is no message or no room; -1 if the other process is gone.
 int linux_send_family(int descriptor, const linux_family_word *word);
 int linux_receive_family(int descriptor, linux_family_word *word);

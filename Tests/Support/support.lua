@@ -18,7 +18,7 @@ function support.raises(text, fn, ...)
   t.truthy(tostring(message):find(text, 1, true), "expected '" .. text .. "' in: " .. tostring(message))
 end
 
--- Within five real seconds.
+-- Fails unless the check succeeds within five real seconds.
 function support.soon(check) t.eventually(function() return (pcall(check)) end) end
 
 -- Returns an HTTP server's answer to these bytes, until it ends the connection or `seconds` have passed.

@@ -17,7 +17,7 @@ exit status: 0 all went well, 1 NAME exists, or a file cannot be read, written o
 ]]
 
 local new = {}
--- A table by first word: the function that is called with the other words.
+-- By the first word of the command: the function that is called with the other words.
 local kinds = {}
 
 -- Called at a failure: removes the files that were made.

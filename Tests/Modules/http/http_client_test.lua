@@ -486,7 +486,7 @@ t.describe("proxies", function()
         key = path .. "/key.pem" } }, function() return "" end))
     local silent, start = assert(net.connect(hasty:address())), rl.now()
     silent:read()
-    -- The server also does not wait until the client ends the connection, which it does after two seconds.
+    -- The server also does not wait until the client ends the connection, which the client does after two seconds.
     t.truthy(rl.now() - start < 1.9)
     silent:abort()
   end)

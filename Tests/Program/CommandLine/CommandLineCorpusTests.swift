@@ -12,7 +12,7 @@ struct CommandLineCorpusTests {
             directory: Binary.repository + "/Tests/Lua/Corpus")
     }
 
-    /// Uncaught errors of every kind: texts.
+    /// Texts of Lua whose errors are not caught, of every kind.
     static let failures: [String] = [
         "error('x')", "error('x', 0)", "error('x', 2)", "error()", "error(nil)", "error(42)", "error(true)",
         "error(print)", "error(setmetatable({}, {__tostring = function() return 'custom' end}))",

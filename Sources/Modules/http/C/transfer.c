@@ -117,7 +117,7 @@ static int check_line(lua_transfer *transfer, const char *bytes, size_t length, 
          fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", transfer->length.problem);
 }
 
-// Called with each line of a head. Heads before the last answer (100, redirects) only count.
+// Called with each line of a head. Heads before that of the last answer (100, redirects) are only counted.
 static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
   size_t length = size * count;

@@ -71,7 +71,7 @@ local function bad_answer(transfer, code, message)
   return message
 end
 
--- Names the limit with its value, unless the caller has set only one.
+-- The message names the limit and its value, unless the caller has set only one limit.
 local function timed_out(exchange, message)
   local settings = exchange.settings
   if settings.has_one_limit then return nil, "timed out" end

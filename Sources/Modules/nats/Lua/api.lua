@@ -15,7 +15,7 @@ local api = {}
 -- Seconds: the limit of an API call, in which a cluster finds a leader; and the wait for an answer before a request is
 -- sent again.
 local LIMIT, PATIENCE = 10, 1
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 local PREFIX = "$JS.API."
 

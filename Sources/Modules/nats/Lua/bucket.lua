@@ -23,7 +23,7 @@ local MOST_HISTORY = 64
 local DUPLICATES = 120
 -- Seconds for which the leader is asked when no replica has answered.
 local DIRECT = 2
--- The operations, by the header that a removal has.
+-- The operations, by the value of the header that a removal has.
 local OPERATIONS = { DEL = "remove", PURGE = "purge" }
 
 -- Making --------------------------------------------------------------------------------------------------------------

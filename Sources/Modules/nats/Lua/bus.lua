@@ -23,7 +23,7 @@ local Bus = objects.class("runloop.nats.Bus", { __name = "bus", __stays = true }
 -- Above this number of unsent bytes, publishing waits.
 local UNSENT = 1 << 20
 local MOST_REQUESTS = 65536
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds between two checks that the server has received the published messages.
 local CONFIRM = 0.1

@@ -18,7 +18,7 @@ local Fake = objects.class("runloop.nats.Fake", { __name = "fake", __stays = tru
 local OPTIONS = { latency = "seconds", bandwidth = "number", password = "string", max_payload = "positive",
   jetstream = "boolean" }
 local LONGEST = 4096
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 
 -- Subjects ------------------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ local Lease = objects.class("runloop.nats.Lease", { __name = "lease", __stays = 
 local OPTIONS = { ttl = "seconds", timeout = "seconds", on_lost = "function", bucket = "string" }
 -- The share of `ttl` for which a holder trusts an answered renewal.
 local TRUST = 2 / 3
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
--- An order before all others of a loop.
+-- An order that comes before all others of a loop.
 local FIRST = math.mininteger
 
 -- The clock -----------------------------------------------------------------------------------------------------------

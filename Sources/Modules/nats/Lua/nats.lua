@@ -31,7 +31,7 @@ local EXPOSED = { stats = true, trace = true }
 local MOST_SERVERS = 1000
 -- The number of refused log-ins before the next one waits long.
 local LOGINS = 2
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- Seconds for which an old connection stays for the answers to its requests.
 local LEAVING = 5
@@ -39,7 +39,7 @@ local LEAVING = 5
 -- Servers -------------------------------------------------------------------------------------------------------------
 
 local function add_address(list, text, what)
-  -- A port alone, as a text, means this machine, as a number does.
+  -- A text that has only a port means this machine, as a number does.
   local address = Link.address(text:find "^%d+$" and "127.0.0.1:" .. text or text)
   if not address then
     raise('%s: a server must be "nats://host:4222", "tls://host:4222", "host:4222" or a port, got %s', what,

@@ -16,7 +16,7 @@ local Stream = objects.class("runloop.nats.Stream", { __name = "stream", __stays
 
 local stream = { class = Stream }
 
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- The largest number of replicas.
 local MOST_REPLICAS = 5

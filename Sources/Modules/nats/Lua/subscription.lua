@@ -20,7 +20,7 @@ local Message = objects.class("runloop.nats.Message", { __name = "message", __st
 local Subscription = objects.class("runloop.nats.Subscription",
   { __name = "subscription", __stays = true, __item = function(self) return self:_own_source() end })
 
--- Seconds. A shorter wait ends at once instead, since it might not advance a virtual clock.
+-- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256

@@ -321,7 +321,7 @@ end
 local READING = { timeout = "seconds", max = "positive" }
 local function check_reading(name, options) misuse.fields(check_options(name, 1, options), READING, name) end
 
--- The steps of `for line in stream:lines()`. A tail call, so that an error has the position of the loop.
+-- The steps of `for line in stream:lines()`. This is a tail call, so that an error has the position of the loop.
 for name, step in next, { lines = hidden.next_line, chunks = hidden.next_chunk } do
   methods[name] = function(self, options)
     check_self(self, name)

@@ -184,7 +184,7 @@ function leaks.find(current, pids)
   end
   -- The host keeps threads that wait for the next call of rl.blocking. The next test starts with new threads.
   if internals.end_blocking then internals.end_blocking() end
-  -- A thread that is about to end gets a second for it: others may load the machine.
+  -- A thread that is about to end gets a second for it: other programs may load the machine.
   if #system.threads() > 0 then system.await_threads(1) end
   for _, text in pairs(system.threads()) do found[#found + 1] = text .. " still runs" end
   for _, program in pairs(running) do

@@ -117,7 +117,7 @@ local FAMILIES <const> = { inet = "ipv4", inet6 = "ipv6" }
 
 local function is_address(host) return host == "*" or host:find "^%d+%.[%d%.]+$" or host:find(":", 1, true) end
 
--- Returns a list of addresses. `may_wait`: false blocks for names, as lua-socket does.
+-- Returns a list of addresses. If `may_wait` is false, the function blocks for names, as lua-socket does.
 function common.addresses(host, family, may_wait)
   if is_address(host) then return { host } end
   local list

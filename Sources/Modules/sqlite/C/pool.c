@@ -19,7 +19,7 @@ static unsigned note_rung_locked(csqlite_pool *pool, unsigned lanes) {
   return lanes;
 }
 
-// Puts a job among those that are done. Returns the lane's bit if the loop has to be rung for it.
+// Puts a job among those that are done. Returns the lane's bit if the loop has to be woken for it.
 static unsigned finish_locked(csqlite_pool *pool, csqlite_job *job) {
   job->state = JOB_DONE;
   csqlite_append(&pool->done, job);

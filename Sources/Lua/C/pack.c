@@ -174,7 +174,7 @@ static int pack_reference(packer *p, int index) {
 static void pack_table(packer *p, int index, const step *way) {
   lua_State *L = p->L;
   if (pack_named(p, index)) return;
-  // An object of a module has a mark in its metatable: it is more than its fields, and belongs to its thread.
+  // A module's object has a mark in its metatable. The object is more than its fields, and belongs to its thread.
   if (luaL_getmetafield(L, index, "__stays") != LUA_TNIL) {
     if (luaL_getmetafield(L, index, "__name") != LUA_TSTRING)
       lua_pushliteral(L, "an object that belongs to its thread");

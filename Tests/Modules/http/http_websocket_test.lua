@@ -186,7 +186,7 @@ t.describe("messages", function()
   t.it("are compressed as in other implementations", function()
     local near, head = raw({}, "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n")
     t.truthy(head:lower():find("permessage-deflate; server_no_context_takeover; client_no_context_takeover", 1, true))
-    -- "Hello", from RFC 7692, 7.2.3.1; then in two pieces.
+    -- The text "Hello" as in RFC 7692, 7.2.3.1: first in one frame, then in two.
     near:write(frame(0xC1, "\xf2\x48\xcd\xc9\xc9\x07\x00"))
     t.equal({ read_frame(near) }, { 0x81, "Hello" })
     near:write(frame(0x41, "\xf2\x48\xcd"), frame(0x80, "\xc9\xc9\x07\x00"))

@@ -74,7 +74,7 @@ extension MessageFrame {
                 data: length == 0 ? [] : Array(buffer[(start + headSize)..<(start + size)]))
         }
 
-        // A single load: in a debug build, methods of collections go byte by byte.
+        // Loads the number at once: in a debug build, methods of collections go byte by byte.
         private var length: Int { Int(number(4, UInt32.self)) }
 
         private func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {

@@ -20,7 +20,7 @@ package final class LuaLimits: HostPart {
     /// The main state shares its limit with the threads.
     package func limitMemory(to bytes: Int) { host.limitMemory(to: bytes, ofAll: host.thread == nil) }
 
-    /// The main state has the time of the whole process.
+    /// In the main state, the limit is for the processor time of the whole process.
     ///
     /// - Throws: the system's error if there is no timer.
     package func limitProcessorTime(to seconds: Double) throws(SystemError) {

@@ -83,7 +83,7 @@ typedef struct {
   int each;               // `most` is for each row
   int64_t most, keep;     // bytes, and rows
   lua_Integer placed;     // rows in the list
-  int answer;             // the index of the answer's table, or of nil: then the table is made when it is needed
+  int answer;             // the index of the answer's table; if nil is there, the table is made when it is needed
   int rows, names;        // the indices of their lists, with `has_rows`
   int value;              // the index for the first value; 0 for the field `value` of the answer
   int counts;             // whether `count` is wanted

@@ -115,7 +115,7 @@ final class TracePart: HostPart {
     /// Returns what a label stands for, with its request and thread: `task made at app.lua:12 (GET /items/:id) in
     /// thread "worker"`.
     private func accused(_ label: UInt32, since began: RunLoop.Instant) -> String {
-        // Records have rounded times, and the first of a callback has the time at which it began.
+        // Times in records are rounded. The first record of a callback has the time at which the callback began.
         let start = UInt64(max(0, began.nanoseconds - Self.rounding))
         let request = RunLoop.Recorder.copy(recorder.recorder).records.last {
             $0.kind == RunLoop.Recorder.Record.Kind.belongs.rawValue && $0.time >= start

@@ -5,8 +5,8 @@ import RunLoops
 /// The keys of the terminal, in the order in which they were pressed, as a source of the loop.
 ///
 /// A thread reads them while the prompt has the terminal. Control-C is a key like any other: it arrives in order and
-/// cannot be lost, while a signal would overtake the keys before it. If the loop does not take a Control-C soon, a
-/// callback keeps the loop busy. The thread then sends the signal that interrupts the callback.
+/// cannot be lost, while a signal would overtake the keys before it. If a callback keeps the loop busy, so that the
+/// loop does not take a Control-C soon, the thread sends the signal that interrupts the callback.
 final class Keyboard: @unchecked Sendable {
     // Sendable: `state` guards everything that changes; the thread only signals `source`.
     private let state = Condition()

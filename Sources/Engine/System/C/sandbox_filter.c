@@ -65,9 +65,13 @@ enum {
 enum { LAST_CALL = FILE_SETATTR, WORDS = LAST_CALL / 32 + 1 };
 typedef struct {
   struct sock_filter code[512];
-  unsigned short count, start;
+  unsigned short count, start, settled;
   unsigned refused[WORDS];  // with EACCES, unless there is a rule
 } filter;
+
+// Targets of jumps: results that rules share. `settle` replaces them by distances. Distances
+// within a rule are smaller.
+enum { ALLOWED = 253, REFUSED, UNKNOWN, FAR = 128 };
 
 static void put(filter *f, unsigned code, unsigned k, unsigned yes, unsigned no) {
   f->code[f->count++] = (struct sock_filter){(unsigned short)code, (unsigned char)yes, (unsigned char)no, k};
@@ -83,10 +87,31 @@ static void load(filter *f, int argument, int upper) {
   put(f, BPF_LD | BPF_W | BPF_ABS, at + (upper == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) ? 4 : 0), 0, 0);
 }
 
+// Adds the shared results behind the rules, which go on with the first one, and completes the jumps to them.
+static void settle(filter *f) {
+  unsigned first = f->count;
+  refuse(f, EACCES);
+  allow(f);
+  refuse(f, ENOSYS);
+  for (unsigned i = f->settled; i < first; i++) {
+    const unsigned distances[] = {first + 1 - i - 1, first - i - 1, first + 2 - i - 1};
+    struct sock_filter *one = &f->code[i];
+    if (BPF_CLASS(one->code) != BPF_JMP) continue;
+    if (one->jt >= ALLOWED) one->jt = (unsigned char)distances[one->jt - ALLOWED];
+    if (one->jf >= ALLOWED) one->jf = (unsigned char)distances[one->jf - ALLOWED];
+  }
+  f->settled = f->count;
+}
+
 static void mark(filter *f, int call) { f->refused[call / 32] |= 1U << call % 32; }
 
 // Begins the rule for a call. Call `end` after it. Each path through the rule must end with a result.
 static void begin(filter *f, int call) {
+  if (f->count - f->settled > FAR) {
+    // A jump has at most 255 instructions.
+    put(f, BPF_JMP | BPF_JA, 3, 0, 0);
+    settle(f);
+  }
   mark(f, call);
   put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 0);
   f->start = f->count;
@@ -96,9 +121,8 @@ static void end(filter *f) { f->code[f->start - 1].jf = (unsigned char)(f->count
 static void never(filter *f, int call) { mark(f, call); }
 
 static void is_unknown(filter *f, int call) {
-  begin(f, call);
-  refuse(f, ENOSYS);
-  end(f);
+  mark(f, call);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, UNKNOWN, 0);
 }
 
 // Refuses a call if bits of an argument have a value, or, with `otherwise`, if they do not.
@@ -106,9 +130,7 @@ static void if_bits(filter *f, int call, int argument, unsigned mask, unsigned v
   begin(f, call);
   load(f, argument, 0);
   if (mask != ~0u) put(f, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, value, otherwise ? 1 : 0, otherwise ? 0 : 1);
-  refuse(f, EACCES);
-  allow(f);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, value, otherwise ? ALLOWED : REFUSED, otherwise ? REFUSED : ALLOWED);
   end(f);
 }
 static void if_any(filter *f, int call, int argument, unsigned mask) { if_bits(f, call, argument, mask, 0, 1); }
@@ -119,38 +141,34 @@ static void none_of(filter *f, int call, int argument, const unsigned *values, u
   begin(f, call);
   load(f, argument, 0);
   for (unsigned i = 0; i < count; i++)
-    put(f, BPF_JMP | BPF_JEQ | BPF_K, values[i], count - 1 - i, i == count - 1 ? 1 : 0);
-  refuse(f, EACCES);
-  allow(f);
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, values[i], REFUSED, i == count - 1 ? ALLOWED : 0);
   end(f);
 }
 
 // In the block of `socket`: allows sockets of a family, a type and a protocol, or the default one.
 static void allow_socket(filter *f, int family, int type, int protocol) {
   load(f, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)family, 0, 7);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)family, 0, 6);
   load(f, 1, 0);
   put(f, BPF_ALU | BPF_AND | BPF_K, 0xf, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)type, 0, 4);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)type, 0, 3);
   load(f, 2, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)protocol, 0, 1);
-  allow(f);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, ALLOWED, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)protocol, ALLOWED, 0);
 }
 
 // In the block of `socket` or `socketpair`: allows Unix sockets without a protocol, those of datagrams if asked to.
 static void allow_local(filter *f, int datagrams) {
   unsigned more = datagrams ? 1 : 0;
   load(f, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 7 + more);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 6 + more);
   load(f, 2, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5 + more);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 4 + more);
   load(f, 1, 0);
   put(f, BPF_ALU | BPF_AND | BPF_K, 0xf, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 1 + more, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_SEQPACKET, more, 1 - more);
-  if (more) put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 0, 1);
-  allow(f);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, ALLOWED, 0);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_SEQPACKET, ALLOWED, 0);
+  if (more) put(f, BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, ALLOWED, 0);
 }
 
 static void add_families(filter *f, const linux_sandbox *it) {
@@ -186,11 +204,9 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   // A protocol on top of TCP may connect by itself: SMC does.
   begin(f, SYS_setsockopt);
   load(f, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, 3);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, ALLOWED);
   load(f, 2, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, TCP_ULP, 0, 1);
-  refuse(f, EACCES);
-  allow(f);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, TCP_ULP, REFUSED, ALLOWED);
   end(f);
   if_any(f, SYS_sendto, 3, FASTOPEN);
   if_any(f, SYS_sendmsg, 2, FASTOPEN);
@@ -216,11 +232,9 @@ static void add_attributes(filter *f, const linux_sandbox *it) {
   // Without a path, the times are those of the descriptor's file.
   begin(f, SYS_utimensat);
   load(f, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, REFUSED);
   load(f, 1, 1);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
-  allow(f);
-  refuse(f, EACCES);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, ALLOWED, REFUSED);
   end(f);
 }
 
@@ -255,21 +269,17 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   enum { OTHERS = sizeof others / sizeof *others };
   for (unsigned i = 0; i < OTHERS; i++) {
     mark(f, others[i]);
-    put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)others[i], OTHERS - 1 - i, i == OTHERS - 1 ? 4 : 0);
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)others[i], OTHERS - 1 - i, i == OTHERS - 1 ? 2 : 0);
   }
   load(f, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
-  allow(f);
-  refuse(f, EACCES);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, ALLOWED, REFUSED);
   // Allows only PRIO_PROCESS, which is 0, with process 0, which is this process: PRIO_USER also includes the user's
   // other processes.
   begin(f, SYS_setpriority);
   load(f, 0, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, REFUSED);
   load(f, 1, 0);
-  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
-  allow(f);
-  refuse(f, EACCES);
+  put(f, BPF_JMP | BPF_JEQ | BPF_K, 0, ALLOWED, REFUSED);
   end(f);
   if_any(f, SYS_clone, 0, NAMESPACES);
   // The flags of clone3 are in memory, which a filter cannot read. If the call does not exist, the C library uses
@@ -306,22 +316,19 @@ static void add_controls(filter *f, const linux_sandbox *it) {
   static const unsigned refused[] = {TIOCSTI_, TIOCLINUX_, TIOCSETD_, FIOSETOWN, SIOCSPGRP};
   static const unsigned reading[] = {GETFLAGS, GETVERSION, FSGETXATTR, FIEMAP_, CLONE, CLONE_RANGE, DEDUPE_RANGE};
   static const unsigned types[] = {OF_FILE_SYSTEM_F, OF_FILE_SYSTEM_V, OF_FILE_SYSTEM_X, OF_FILE_SYSTEM_B};
-  enum { REFUSED = sizeof refused / sizeof *refused, READING = sizeof reading / sizeof *reading };
+  enum { NEVER = sizeof refused / sizeof *refused, READING = sizeof reading / sizeof *reading };
   enum { TYPES = sizeof types / sizeof *types };
-  // The number of instructions until the last two, of which the first refuses the call and the second allows it.
-  unsigned left = REFUSED + (it->all[LINUX_ALLOW_WRITE] ? 0 : READING + 1 + TYPES);
+  int checks_files = !it->all[LINUX_ALLOW_WRITE];
   begin(f, SYS_ioctl);
   load(f, 1, 0);
-  for (unsigned i = 0; i < REFUSED; i++, left--)
-    put(f, BPF_JMP | BPF_JEQ | BPF_K, refused[i], left - 1, left == 1 ? 1 : 0);
-  if (left) {
-    for (unsigned i = 0; i < READING; i++, left--) put(f, BPF_JMP | BPF_JEQ | BPF_K, reading[i], left, 0);
-    put(f, BPF_ALU | BPF_AND | BPF_K, 0xff00, 0, 0), left--;
-    for (unsigned i = 0; i < TYPES; i++, left--)
-      put(f, BPF_JMP | BPF_JEQ | BPF_K, types[i] << 8, left - 1, left == 1 ? 1 : 0);
+  for (unsigned i = 0; i < NEVER; i++)
+    put(f, BPF_JMP | BPF_JEQ | BPF_K, refused[i], REFUSED, i == NEVER - 1 && !checks_files ? ALLOWED : 0);
+  if (checks_files) {
+    for (unsigned i = 0; i < READING; i++) put(f, BPF_JMP | BPF_JEQ | BPF_K, reading[i], ALLOWED, 0);
+    put(f, BPF_ALU | BPF_AND | BPF_K, 0xff00, 0, 0);
+    for (unsigned i = 0; i < TYPES; i++)
+      put(f, BPF_JMP | BPF_JEQ | BPF_K, types[i] << 8, REFUSED, i == TYPES - 1 ? ALLOWED : 0);
   }
-  refuse(f, EACCES);
-  allow(f);
   end(f);
 }
 
@@ -420,7 +427,7 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   if (!ARCHITECTURE) return ENOSYS;
   // The long arrays are not cleared: most of their pages are never touched.
   filter rules, f;
-  rules.count = f.count = 0;
+  rules.count = rules.settled = f.count = 0;
   memset(rules.refused, 0, sizeof rules.refused);
   add_sockets(&rules, it);
   add_attributes(&rules, it);
@@ -429,6 +436,7 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   add_processes(&rules, it, abi);
   add_machine(&rules, it);
   add_controls(&rules, it);
+  settle(&rules);
   // The kernel runs the filter for each call when it is installed, to find those that are always allowed, and stops at
   // an instruction like this one. In this filter the kernel would find none. Costs if removed: 10 µs of a start in a
   // sandbox.
@@ -450,7 +458,6 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   allow(&f);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
   for (int i = 0; i < rules.count; i++) f.code[f.count++] = rules.code[i];
-  refuse(&f, EACCES);
   struct sock_fprog program = {f.count, f.code};
   long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
   return result < 0 ? errno : result > 0 ? EBUSY : 0;

@@ -1,5 +1,8 @@
 // Landlock restricts files, TCP ports, and access to other processes; sandbox_filter.c restricts the rest. Landlock's
 // numbers are written down here, because the headers of a build may be older than the kernel.
+//
+// In each start with a sandbox, `syscall` makes calls for which the C library has functions, as the loader searches for
+// each of its functions at the first call. Costs if removed: half a microsecond for each function.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -40,15 +43,16 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
   struct {
     uint64_t allowed;
     int32_t fd;
-  } __attribute__((packed)) rule = {.fd = open(path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW))};
+  } __attribute__((packed))
+  rule = {.fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW))};
   struct stat status;
   // Paths that the sandbox adds by itself may be missing. The caller has already checked the paths of the user.
   if (rule.fd < 0) return errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 0 : errno;
   rule.allowed = allowed;
-  if ((allowed & ~(uint64_t)OF_FILES) && fstat(rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))
+  if ((allowed & ~(uint64_t)OF_FILES) && syscall(SYS_fstat, rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))
     rule.allowed &= OF_FILES;
   int error = rule.allowed && syscall(ADD_RULE, ruleset, RULE_PATH, &rule, 0) ? errno : 0;
-  close(rule.fd);
+  syscall(SYS_close, rule.fd);
   return error;
 }
 
@@ -64,6 +68,20 @@ static uint64_t rights_of(const linux_sandbox *it, const allowance *item) {
 
 static int is_rule_of(const linux_sandbox *it, int i, const char *path) {
   return i < it->count && rights[it->items[i].kind] && strcmp(it->items[i].text, path) == 0;
+}
+
+// Whether an item needs no rule: the script, in a directory that the user has allowed to be read, unless it is a link.
+static int is_in_allowed_directory(const linux_sandbox *it, const allowance *item) {
+  struct stat status;
+  if (item->text != it->script) return 0;
+  size_t length = (size_t)(strrchr(item->text, '/') - item->text);
+  for (int i = 0; i < it->count; i++) {
+    const allowance *other = &it->items[i];
+    if (other->kind == LINUX_ALLOW_READ && !other->is_implied && strncmp(other->text, item->text, length) == 0 &&
+        !other->text[length])
+      return lstat(item->text, &status) == 0 && S_ISREG(status.st_mode);
+  }
+  return 0;
 }
 
 static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint64_t ports) {
@@ -83,7 +101,7 @@ static int add_rules(const linux_sandbox *it, int ruleset, uint64_t files, uint6
         uint64_t allowed, port;
       } rule = {port_right, item->port};
       error = syscall(ADD_RULE, ruleset, RULE_PORT, &rule, 0) ? errno : 0;
-    } else if (rights[item->kind] & files) {
+    } else if ((rights[item->kind] & files) && !is_in_allowed_directory(it, item)) {
       uint64_t allowed = rights_of(it, item);
       for (; is_rule_of(it, i + 1, item->text); i++) allowed |= rights_of(it, &it->items[i + 1]);
       error = add_path_rule(ruleset, item->text, allowed & files, item->is_implied);
@@ -105,6 +123,6 @@ int linux_restrict(const linux_sandbox *it, int abi) {
   if (ruleset < 0) return errno;
   int error = add_rules(it, ruleset, set.files, set.ports);
   if (!error && syscall(RESTRICT_SELF, ruleset, 0)) error = errno;
-  close(ruleset);
+  syscall(SYS_close, ruleset);
   return error;
 }

@@ -81,7 +81,8 @@ function screen:size() end
 function screen:on_resize(fn) end
 
 ---Puts the terminal into raw mode: keys come one by one, without an echo. Raw mode lasts until you close the returned
----object, or the process ends in any way but SIGKILL. While the process is stopped, the terminal has its former state.
+---object, or the process ends in any way but SIGKILL. While the process is stopped, or a program that was started with
+---`foreground` has the terminal, the terminal has its former state.
 ---`mouse` reports the mouse; `paste = false` delivers pastes as keys; with `signals`, Control-C stays a signal. While a
 ---program has the terminal: nil, "EBUSY: …".
 ---@param options? { mouse: boolean?, paste: boolean?, signals: boolean? }

@@ -274,6 +274,43 @@ t.describe("a terminal", function()
     program.input:close()
   end)
 
+  t.it("has its former state while a program has it, and is drawn again afterwards", REAL, function()
+    local program = run [[
+      local rl, process = require "runloop", require "runloop.process"
+      local t = assert(require "runloop.terminal".open())
+      local raw = assert(t:raw())
+      local screen = t:alternate_screen()
+      t:on_resize(function() t:write "drawn;" end)
+      local state = "stty -a | grep -o -e -icanon || echo cooked"
+      process.start { "frobnicate", foreground = true }
+      os.execute(state)
+      local p = process.start { "sh", "-c", state .. "; read x; echo got $x", foreground = true }
+      p:wait()
+      rl.sleep(0.2)
+      os.execute(state)
+      p = process.start { "sh", "-c", "read x", foreground = true }
+      screen:close()
+      raw:close()
+      p:wait()
+      os.execute(state)
+      t:write "end;" ]]
+    local function before(text)
+      local found, problem = program.output:read_until(text, { timeout = 10 })
+      return t.truthy(found, problem) or found
+    end
+    before "-icanon"
+    t.truthy((before "cooked"):find("\27[?2004l", 1, true))
+    program.input:write "ada\n"
+    before "got ada"
+    local back = before "-icanon"
+    t.truthy(back:find("\27[?1049h", 1, true) and back:find("drawn;", 1, true), back)
+    program.input:write "\n"
+    before "cooked"
+    before "end;"
+    program:wait(10)
+    program.input:close()
+  end)
+
   t.it("is taken from the prompt by a program in the foreground, and comes back at its end", REAL, function()
     local prompt <close> = t.spawn { t.rlhost, "-i", terminal = { rows = 24, columns = 110 },
       env = { TERM = "dumb", RLHOST_HISTORY = "" } }

@@ -82,17 +82,22 @@ static void on_continue(int number, siginfo_t *information, void *context) {
   errno = saved;
 }
 
+// Restores the settings until linux_take_terminals_up.
+static void put_all_down(void) {
+  if (owner != getpid()) return;
+  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++) {
+    if (!raws[i].is_raw || raws[i].is_put_down) continue;
+    put_down(&raws[i]);
+    raws[i].is_put_down = 1;
+  }
+}
+
 // During a stop, a shell has the terminal, so restore its settings.
 static void on_stop(int number, siginfo_t *information, void *context) {
   (void)information, (void)context;
   const int saved = errno;
   struct sigaction standard = {.sa_handler = SIG_DFL}, before;
-  if (owner == getpid())
-    for (size_t i = 0; i < sizeof raws / sizeof *raws; i++) {
-      if (!raws[i].is_raw || raws[i].is_put_down) continue;
-      put_down(&raws[i]);
-      raws[i].is_put_down = 1;
-    }
+  put_all_down();
   sigaction(number, &standard, &before);
   raise(number);
   // SIGCONT has come; or the signal was ignored, as in an orphaned group, which no process could continue.
@@ -192,7 +197,11 @@ int linux_terminal_to_lend(void) {
     return -1;
   }
   if (lent < 0) lent = linux_lift(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (lent >= 0 && tcgetpgrp(lent) == getpgrp() && tcgetattr(lent, &before_lending) == 0) return lent;
+  if (lent >= 0 && tcgetpgrp(lent) == getpgrp()) {
+    put_all_down();
+    if (tcgetattr(lent, &before_lending) == 0) return lent;
+    linux_take_terminals_up();
+  }
   errno = ENOTTY;
   return -1;
 }
@@ -209,4 +218,5 @@ void linux_take_terminal_back(int group) {
   if (!lent_to || (group && group != lent_to)) return;
   lent_to = 0;
   put_in_front(getpgrp());
+  if (group) linux_take_terminals_up();
 }

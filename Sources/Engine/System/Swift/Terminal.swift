@@ -129,6 +129,9 @@ package enum RawTerminal {
         if let fd = try? toLend(), fd >= 0 { linux_lend_terminal(group) }
     }
 
+    /// Makes terminals raw again if no program could be started after `toLend`.
+    package static func keep() { linux_take_terminals_up() }
+
     /// Takes the terminal back if this program's group has it.
     package static func takeBack(from group: Int32) {
         linux_take_terminal_back(group)

@@ -398,7 +398,7 @@ function programs.start(what, options, words, defaults)
   local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path,
     options.detached or false, options.dies_with_host or false, lent, recorded)
   if not pid then
-    if slave_port then slave_port:invalidate() end
+    if slave_port then slave_port:invalidate() elseif lent then native.keep() end
     return give_up(pidfd, code)
   end
   for _, fd in ipairs(spare) do native.close(fd) end

@@ -27,6 +27,8 @@ enum ProcessBinding {
             // Returns a descriptor of this process's terminal for `start`; nil if there is none, or nil and the reason
             // if another program has it.
             .init("lend") { Call($0).attempt { () throws(SystemError) in try RawTerminal.toLend().map { Int($0) } } },
+            // After `lend`, if no program could be started.
+            .init("keep") { Call.act($0) { _ in RawTerminal.keep() } },
             .init("take_back") {
                 Call.act($0) { call throws(Misuse) in RawTerminal.takeBack(from: try process(call)) }
             },

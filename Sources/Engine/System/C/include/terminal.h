@@ -69,7 +69,8 @@ int linux_terminal_size(int fd, int *rows, int *columns);
 // Lending a terminal to a program makes the program's group the foreground group, which gets the keys.
 
 /// Returns a descriptor of the terminal if this process's group is in the foreground. -1 and errno: EBUSY if it is lent
-/// already, ENOTTY if there is none to lend.
+/// already, ENOTTY if there is none to lend. Restores the settings of raw terminals until the terminal is taken back;
+/// if it is not lent after all, until linux_take_terminals_up.
 int linux_terminal_to_lend(void);
 /// Returns whether the terminal is lent.
 int linux_terminal_is_lent(void);

@@ -178,7 +178,6 @@ t.describe("process.run", function()
     local rest = process.start { "cat", input = file, output = "pipe" }
     t.equal(rest.output:read_all { timeout = 5 }, "body\n")
     rest:wait()
-    os.remove(path)
     local script = [[
       local process, net = require "runloop.process", require "runloop.net"
       io.write "1 "
@@ -186,6 +185,9 @@ t.describe("process.run", function()
       net.output():write "3 "
       process.start { "printf", "4" }:wait()]]
     t.equal(process.run { t.rlhost, "-e", script }.output, "1 2 3 4")
+    process.run { t.rlhost, "-e", script, output = path }
+    t.equal(io.open(path):read "a", "1 2 3 4")
+    os.remove(path)
   end)
 
   t.it("runs many programs at once, and leaves no descriptor and no zombie", REAL, function()

@@ -21,8 +21,6 @@ enum NetBinding {
             .init("datagram", constructs: DatagramBinding.kind) { Call.run($0, DatagramBinding.make) },
             .init("inherited") { Call($0).answer(InheritedSockets.all) },
             .init("resolve") { Call.run($0, resolve) },
-            // Sends what this thread's streams have queued, as far as that needs no waiting.
-            .init("send_now") { Call.act($0) { call in call.luaHost.part(NetPart.self).network.flush() } },
             // (function): sets what `stream:read_until` calls for patterns.
             .init("set_pattern_reader") {
                 let call = Call($0)

@@ -104,7 +104,7 @@ hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handsha
   "available", "share", "make_blocking", "look", "take_line", "read_more", "drop", "outlet", "close_within" })
 internals.deliver, internals.available = hidden.deliver_all, hidden.available
 internals.write_draft, internals.share, internals.outlet = hidden.write_draft, hidden.share, hidden.outlet
-internals.make_blocking, internals.send_now = hidden.make_blocking, native.send_now
+internals.make_blocking = hidden.make_blocking
 internals.close_within = hidden.close_within
 internals.look, internals.await_input = hidden.look, hidden.await_input
 internals.take_line = hidden.take_line
@@ -306,6 +306,7 @@ end
 
 -- All callers share one stream for each of the three.
 local standard = {}
+internals.standard = standard
 for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
   net[name] = function()
     internals.refuse_keys("net.input", fd)

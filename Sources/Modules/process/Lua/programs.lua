@@ -340,7 +340,8 @@ local function send_before(options, defaults)
       value:flush()
     elseif value == "inherit" and field ~= "input" then
       native.flush()
-      internals.send_now()
+      local stream = internals.standard[index - 1]
+      if stream and stream:is_open() then stream:flush() end
     end
   end
   return true

@@ -284,7 +284,7 @@ t.describe("a terminal", function()
       local state = "stty -a | grep -o -e -icanon || echo cooked"
       process.start { "frobnicate", foreground = true }
       os.execute(state)
-      local p = process.start { "sh", "-c", state .. "; read x; echo got $x", foreground = true }
+      local p = process.start { "sh", "-c", state .. "; kill -WINCH $PPID; read x; echo got $x", foreground = true }
       p:wait()
       rl.sleep(0.2)
       os.execute(state)
@@ -300,8 +300,10 @@ t.describe("a terminal", function()
     end
     before "-icanon"
     t.truthy((before "cooked"):find("\27[?2004l", 1, true))
+    rl.sleep(0.1)
     program.input:write "ada\n"
-    before "got ada"
+    local meanwhile = before "got ada"
+    t.falsy(meanwhile:find("drawn;", 1, true), meanwhile)
     local back = before "-icanon"
     t.truthy(back:find("\27[?1049h", 1, true) and back:find("drawn;", 1, true), back)
     program.input:write "\n"

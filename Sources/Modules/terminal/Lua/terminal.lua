@@ -343,7 +343,8 @@ function Terminal:on_resize(fn)
   self_of(self, "on_resize")
   misuse.argument(fn, "function", "terminal:on_resize", 1)
   return require "runloop.process".on_signal("WINCH", function()
-    if self._fd < 0 then return end
+    -- A program that has the terminal draws on it. At its end there is another signal.
+    if self._fd < 0 or native.is_lent() then return end
     local rows, columns = self:size()
     if rows then fn(rows, columns, self) end
   end)

@@ -247,3 +247,15 @@ t.it("wrong calls raise errors that name the function and the argument", functio
   t.error(function() rl.clock:advance(-1) end, "must be a number of seconds, 0 or more, got -1")
   t.error(function() t.journal(1) end, "t.journal: argument #1")
 end)
+
+t.it("--list prints one line for each test, without control characters", { real_time = true }, function()
+  local fs, process = require "runloop.fs", require "runloop.process"
+  local directory = assert(fs.temporary_directory())
+  fs.write(directory .. "/x_test.lua", [[
+    local t = require "runloop.test"
+    t.it("two\nlines\27[31m", function() end)
+    t.it("other", function() end)]])
+  local result = process.run { t.rlhost, "test", "--list", "x_test.lua", directory = directory }
+  fs.remove(directory, { recursive = true })
+  t.equal(result.output, "x_test.lua: two lines?[31m\nx_test.lua: other\n")
+end)

@@ -269,7 +269,7 @@ end
 local function lister()
   local new = setmetatable({}, { __index = function() return function() end end })
   function new.end_file(_, file)
-    for _, test in ipairs(file.tests) do io.write(file.path, ": ", concat(test.path, " › "), "\n") end
+    for _, test in ipairs(file.tests) do io.write(file.path, ": ", report.clean(concat(test.path, " › ")), "\n") end
   end
   function new.file_failed(_, file, failure)
     io.stderr:write("rlhost: test: ", concat(report.failure_lines(failure), "\n"), "\n")

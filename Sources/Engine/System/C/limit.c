@@ -58,6 +58,6 @@ void linux_count_rest(int begins) {
   int64_t real = clock_of(CLOCK_MONOTONIC), since = rests_since;
   // With this order, a signal handler that runs between the two lines counts some rest twice, to the advantage of the
   // test.
-  rests_since = begins ? real : 0;
   if (!begins && since) rested += real - since;
+  rests_since = begins ? real : 0;
 }

@@ -153,6 +153,24 @@ t.describe("process.run", function()
     for _, stream in ipairs { near, from, to } do stream:close() end
   end)
 
+  t.it("gives a program a connection of runloop.socket that blocks", REAL, function()
+    local socket = require "runloop.socket"
+    local listener = assert(socket.bind("127.0.0.1", 0))
+    local _, port = listener:getsockname()
+    local far = rl.task(net.connect, "127.0.0.1:" .. port)
+    local near = assert(listener:accept())
+    near:send "head\n"
+    local program = assert(process.start { "sh", "-c", "head -c 9000000 /dev/zero", output = near })
+    near:close()
+    rl.sleep(0.2)
+    local count = 0
+    far = far:await()
+    for bytes in far:chunks() do count = count + #bytes end
+    t.equal({ count, program:wait() }, { 9000005, "exit", 0 })
+    far:close()
+    listener:close()
+  end)
+
   t.it("writes what the script has written before, ahead of the program's output", REAL, function()
     local near, far = net.pair()
     near:write "head\n"

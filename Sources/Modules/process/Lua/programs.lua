@@ -323,6 +323,12 @@ local function observe(self, pidfd, ours, options, modes)
   return message, code
 end
 
+-- Returns the stream that a program gets as one of its standard streams, alone or as a connection of runloop.socket.
+local function stream_of(value)
+  if internals.kind(value) == "stream" then return value end
+  return type(value) == "table" and internals.stream_of and internals.stream_of(value) or nil
+end
+
 -- Sends what this process has written so far to the places that the program is about to get. What the program writes
 -- comes after that. Waits for a stream that is full. Returns true, or nil and the reason.
 local function send_before(options, defaults)
@@ -330,18 +336,19 @@ local function send_before(options, defaults)
   for index, field in ipairs(STANDARD) do
     local value = options[field]
     if value == nil and not options["on_" .. field] then value = defaults[index] end
-    if internals.kind(value) == "stream" then
+    local stream = stream_of(value)
+    if stream then
       if field ~= "input" then
-        local fine, message, code = value:flush()
+        local fine, message, code = stream:flush()
         if not fine then return nil, message, code end
       end
-      internals.make_blocking(value)
+      internals.make_blocking(stream)
     elseif io_type(value) == "file" then
       value:flush()
     elseif value == "inherit" and field ~= "input" then
       native.flush()
-      local stream = internals.standard[index - 1]
-      if stream and stream:is_open() then stream:flush() end
+      local own = internals.standard[index - 1]
+      if own and own:is_open() then own:flush() end
     end
   end
   return true
@@ -350,7 +357,8 @@ end
 -- The program owns the streams that it was given: closing them here does not shut down their connections.
 local function share_streams(options)
   for _, field in ipairs(STANDARD) do
-    if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
+    local stream = stream_of(options[field])
+    if stream then internals.share(stream) end
   end
 end
 

@@ -444,4 +444,7 @@ function methods.setstats(self, received, sent, age)
   return 1
 end
 
+-- The stream of a connection that a program gets.
+function internals.stream_of(object) return getmetatable(object) == metatable and open(object) or nil end
+
 return { make = make, methods = methods, metatable = metatable, open = open, limit_stream = limit_stream }

@@ -163,25 +163,25 @@ static int go_on(lua_State *L, int status, lua_KContext base) {
   }
 }
 
-// Whether the value at the top of the stack is an object of the class in an upvalue.
-static int is_of(lua_State *L, int class) {
-  if (!lua_getmetatable(L, -1)) return 0;
-  int is_equal = lua_rawequal(L, -1, lua_upvalueindex(class));
-  lua_pop(L, 1);
-  return is_equal;
+// Whether the userdata at an index is an object of the class in an upvalue. Leaves a value on the stack.
+static int is_of(lua_State *L, int index, int class) {
+  return lua_getmetatable(L, index) && lua_rawequal(L, -1, lua_upvalueindex(class));
 }
 
 // Pushes the idle connection for a call, its box, and the statement. Returns NULL if the call has to be a slow one.
 static cpostgres *find(lua_State *L, int count) {
-  if (!lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING || lua_rawgeti(L, 1, 1) != LUA_TUSERDATA) return NULL;
-  cpostgres_pool *pool = is_of(L, POOL_META) ? lua_touserdata(L, -1) : NULL;
-  if (!pool || !pool->is_on) return NULL;
-  lua_getiuservalue(L, count + 1, 1);
+  if (!lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING) return NULL;
+  lua_settop(L, count + STATEMENT);
+  if (lua_rawgeti(L, 1, 1) != LUA_TUSERDATA || !is_of(L, count + STATEMENT + 1, POOL_META)) return NULL;
+  cpostgres_pool *pool = lua_touserdata(L, count + STATEMENT + 1);
+  if (!pool->is_on) return NULL;
+  lua_getiuservalue(L, count + STATEMENT + 1, 1);
   if (lua_rawgeti(L, -1, (lua_Integer)lua_rawlen(L, -1)) != LUA_TTABLE) return NULL;
   lua_replace(L, count + CONNECTION);
-  lua_settop(L, count + CONNECTION);
-  if (lua_rawgeti(L, -1, BOX) != LUA_TUSERDATA || !is_of(L, BOX_META)) return NULL;
-  cpostgres *it = *(cpostgres **)lua_touserdata(L, -1);
+  if (lua_rawgeti(L, count + CONNECTION, BOX) != LUA_TUSERDATA) return NULL;
+  lua_replace(L, count + HELD);
+  if (!is_of(L, count + HELD, BOX_META)) return NULL;
+  cpostgres *it = *(cpostgres **)lua_touserdata(L, count + HELD);
   if (!it || !it->is_connected || it->quick.is_under_way) return NULL;
   if (lua_rawgeti(L, count + CONNECTION, WATCH) != LUA_TUSERDATA) return NULL;
   lua_rawgeti(L, count + CONNECTION, PREPARED);

@@ -23,10 +23,13 @@ final class PostgresWatch: RunLoop.EdgePort {
     /// Whether the descriptor has become readable, or has failed, since the last wait.
     private var isReadable = false
     private var modes: [RunLoop.Mode] = []
+    /// Ends a wait. Made once, since Swift allocates memory for each closure.
+    private var onCancel: (Fiber) -> Void = { _ in }
 
     private init(_ host: LuaHost, _ fd: Int32) {
         self.host = host
         super.init(name: "connection of postgres", owner: host.items)
+        onCancel = { [unowned(unsafe) self] _ in end() }
         watch(fd)
         _ = host.part(Part.self)
     }
@@ -78,7 +81,7 @@ final class PostgresWatch: RunLoop.EdgePort {
             isReadable = false
             return 0
         }
-        switch call.beginWait(in: "a statement of postgres", cancel: { [unowned(unsafe) self] _ in end() }) {
+        switch call.beginWait(in: "a statement of postgres", cancel: onCancel) {
         case .refused(let answer): return answer
         case .begun(let fiber):
             self.fiber = fiber

@@ -23,7 +23,8 @@ final class Prompt {
     var accepted: [String] = []
     private var events: [LineEditor.Event] = []
     private var isHandling = false
-    private var isInEditorMode = false
+    /// The same text has another meaning in this mode.
+    private var isInEditorMode = false { didSet { latest = nil } }
     /// The last text, and the kind of input that it is. The editor asks whether a text is complete just before it hands
     /// it over.
     private var latest: (text: String, input: Input)?

@@ -2,7 +2,9 @@
 
 local t = require "runloop.test"
 local rl = require "runloop"
+local fs = require "runloop.fs"
 local postgres = require "runloop.postgres"
+local process = require "runloop.process"
 
 local REAL = { real_time = true, timeout = 60 }
 local server = t.resource(function() return t.server "postgres" end)
@@ -113,4 +115,40 @@ t.it("methods accept only a database", REAL, function()
   end
   t.error(function() db.value() end, "db:value")
   t.error(function() db:value() end, "argument #1 must be a text")
+end)
+
+t.it("the count of changed rows may come before the end of the answer", REAL, function()
+  local db = open()
+  -- A warning during the commit makes the server send what it has.
+  db:script [[
+    create table slow (n int);
+    create function warn() returns trigger language plpgsql as $$ begin
+      raise warning 'committing'; perform pg_sleep(0.02); return null;
+    end $$;
+    create constraint trigger late after insert on slow deferrable initially deferred
+      for each row execute function warn()]]
+  for i = 1, 5 do t.equal(db:execute("insert into slow select $1::int from generate_series(1, 3)", i), 3) end
+end)
+
+t.it("a call that lasts until its database is closed ends its record", REAL, function()
+  local directory = assert(fs.temporary_directory())
+  t.finally(function() fs.remove(directory, { recursive = true }) end)
+  local file = directory .. "/trace.json"
+  local result = process.run { t.rlhost, "--trace=" .. file, "-", server():url(), timeout = 30,
+    -- These settings let malloc overwrite what is freed.
+    environment = { GLIBC_TUNABLES = "glibc.malloc.tcache_count=0", MALLOC_PERTURB_ = "165" }, input = [[
+    local rl = require "runloop"
+    local db = assert(require "runloop.postgres".open(arg[1]))
+    for _ = 1, 3 do db:value("select 'slow' from pg_sleep($1)", 0) end
+    local task = rl.task(function() return db:value("select 'slow' from pg_sleep($1)", 0.1) end)
+    rl.sleep(0.05)
+    db:close()
+    print(task:await())]] }
+  t.equal(result.output, "slow\n")
+  local begun, ended = 0, 0
+  for line in io.lines(file) do
+    begun = begun + select(2, line:gsub('"ph":%s*"b"', ""))
+    ended = ended + select(2, line:gsub('"ph":%s*"e"', ""))
+  end
+  t.equal(ended, begun)
 end)

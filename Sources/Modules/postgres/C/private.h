@@ -67,6 +67,7 @@ struct cpostgres {
     int is_claimed;      // the connection is no longer among the idle ones
     const char *text;    // on the stack of its coroutine
     lua_Integer record;  // its number
+    int64_t changed;     // the rows that it has changed, so far; -1 if it changes none
     cpostgres_pool *pool;
   } quick;
   int keeps_notifications;  // the connection has subscriptions

@@ -140,19 +140,24 @@ static int go_on(lua_State *L, int status, lua_KContext base) {
         .names = count + NAMES,
         .value = count + VALUE,
         .counts = kind == EXECUTE,
-        .count = -1,
+        .count = it->quick.changed,
     };
     if (options.has_rows) options.placed = (lua_Integer)lua_rawlen(L, count + ROWS);
     answer_state state = cpostgres_receive(L, it, &options);
+    // The count may come before the end of the answer: the server then still commits.
+    it->quick.changed = options.count;
     if (state == OVER) {
+      lua_Integer record = it->quick.record;
+      int is_claimed = it->quick.is_claimed;
       end_call(L, it, count + HELD);
-      if (it->quick.is_claimed) {
+      if (is_claimed) {
         luaL_getmetafield(L, count + HELD, "on_end");
         lua_pushvalue(L, count + CONNECTION);
+        // Closes the connection if the database is closed: `it` is invalid from here on.
         lua_call(L, 1, 0);
       }
       int results = push_results(L, count, kind, &options);
-      if (it->quick.record != NOT_RECORDED) end_record(L, it->quick.record, kind, lua_gettop(L) - results + 1);
+      if (record != NOT_RECORDED) end_record(L, record, kind, lua_gettop(L) - results + 1);
       return results;
     }
     if (state != MORE && state != UNREAD) return take_over(L, count, cpostgres_states[state], options.count);
@@ -214,6 +219,7 @@ static int call(lua_State *L) {
   it->quick.kind = (int)kind;
   it->quick.text = lua_tostring(L, 2);
   it->quick.record = NOT_RECORDED;
+  it->quick.changed = -1;
   it->quick.pool->under_way++;
   it->quick.pool->calls++;
   lua_toclose(L, count + HELD);
@@ -328,6 +334,11 @@ static int belongs(lua_State *L) {
 static int close_call(lua_State *L) {
   cpostgres *it = *(cpostgres **)lua_touserdata(L, 1);
   if (!it || !it->quick.is_under_way) return 0;
+  lua_settop(L, 1);
+  lua_getiuservalue(L, 1, TASK);
+  lua_pushthread(L);
+  // After the end of a call, another task may already have begun the next one.
+  if (!lua_rawequal(L, 2, 3)) return 0;
   luaL_getmetafield(L, 1, "on_cancel");
   lua_getiuservalue(L, 1, OWNER);
   lua_call(L, 1, 0);

@@ -130,6 +130,30 @@ t.it("the count of changed rows may come before the end of the answer", REAL, fu
   for i = 1, 5 do t.equal(db:execute("insert into slow select $1::int from generate_series(1, 3)", i), 3) end
 end)
 
+t.it("a statement that the server prepares no longer is sent as text", REAL, function()
+  local db = open()
+  db:script "create table grown (n int); insert into grown values (5)"
+  for i = 1, 3 do
+    for _ = 1, 4 do t.equal(db:row("select * from grown").n, 5) end
+    db:script(("alter table grown add column c%d int default %d"):format(i, i))
+    t.equal(db:row("select * from grown")["c" .. i], i)
+  end
+  for _ = 1, 4 do t.equal(db:value "select 1", 1) end
+  local calls = db:stats().calls
+  t.equal(db:execute "deallocate all", 0)
+  t.equal(db:value "select 1", 1)
+  t.equal(db:stats().calls, calls + 2)
+end)
+
+t.it("calls with wrong numbers of parameters do not end the use of prepared statements", REAL, function()
+  local db = open()
+  for _ = 1, 3 do t.equal(db:value("select $1::int", 1), 1) end
+  for _ = 1, 5 do
+    t.error(function() db:value("select $1::int", 1, 2) end, "db:value: the statement has 1 parameter, got 2")
+  end
+  t.truthy(db:value "select count(*) from pg_prepared_statements" > 0)
+end)
+
 t.it("a call that lasts until its database is closed ends its record", REAL, function()
   local directory = assert(fs.temporary_directory())
   t.finally(function() fs.remove(directory, { recursive = true }) end)

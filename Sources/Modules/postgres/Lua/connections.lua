@@ -11,7 +11,7 @@ local native = require "runloop.postgres.addresses".native
 local setmetatable, ipairs, pairs, next = setmetatable, ipairs, pairs, next
 local wait_readable, wait_writable = rl.wait_readable, rl.wait_writable
 local raise, format, huge, now = misuse.raise, string.format, math.maxinteger, rl.now
-local refusal, lost, own = failures.refusal, failures.lost, failures.own
+local refusal, lost, own, wrong_count = failures.refusal, failures.lost, failures.own, failures.wrong_count
 local texts = require "runloop.postgres.texts"
 
 local connections = {}
@@ -319,8 +319,9 @@ end
 -- Refusals that show that the server's prepared statements differ from ours.
 local STALE = { ["26000"] = true, ["42P05"] = true, ["08P01"] = true, ["0A000"] = true }
 
-local function is_stale(failure, state)
+local function is_stale(request, failure, state)
   return failure and STALE[failure.code] and state == "done" and not is_lost_by(failure)
+    and not wrong_count(failure, request.count)
 end
 
 local function note_stale(self, connection, text, state)
@@ -370,13 +371,8 @@ end
 
 -- Raises an error if the server reports a wrong number of parameters.
 local function check_count(what, request, failure)
-  if failure.code ~= "08P01" then return end
-  local numbers = {}
-  for number in failure.message:gsub('".-"', ""):gmatch "%d+" do numbers[#numbers + 1] = tonumber(number) end
-  local wanted, got = numbers[#numbers], numbers[1]
-  if #numbers == 2 and got == request.count and wanted ~= got then
-    shape.wrong_count(what, wanted, got)
-  end
+  local wanted, got = wrong_count(failure, request.count)
+  if wanted then shape.wrong_count(what, wanted, got) end
 end
 
 -- Returns the table for an answer. That of one value or a count has no rows.
@@ -435,6 +431,16 @@ local function problem(what, lease, request, answer, state)
   if answer.is_empty then return own("EINVAL", "the text has no statement", "42601") end
 end
 
+-- Sends a stale statement once more, as text. Returns its answer, and the state.
+local function ask_as_text(self, lease, what, request, stale, each)
+  local connection = lease.connection
+  note_stale(self, connection, request.text, stale.code)
+  local answer, state = ask(self, lease, what, request, true)
+  if state and state ~= "more" then return answer, state end
+  local lists, nulls, most, keep = options_of(self, request)
+  return answer, receive(connection, answer, lists, nulls, most, keep, each, state)
+end
+
 -- Sends a statement, and waits for its answer, or for the first rows of it: see `receive`. A statement that the server
 -- has forgotten or never knew is then sent once as text.
 local function exchange(self, lease, what, request, each)
@@ -451,13 +457,8 @@ local function exchange(self, lease, what, request, each)
   if not state or state == "more" then
     state = receive(connection, answer, lists, nulls, most, keep, each, state)
   end
-  local failure = answer.failure
-  if is_named and was_idle and is_stale(failure, state) then
-    note_stale(self, connection, request.text, failure.code)
-    answer, state = ask(self, lease, what, request, true)
-    if not state or state == "more" then
-      state = receive(connection, answer, lists, nulls, most, keep, each, state)
-    end
+  if is_named and was_idle and is_stale(request, answer.failure, state) then
+    answer, state = ask_as_text(self, lease, what, request, answer.failure, each)
   end
   lease.is_busy = false
   return answer, state
@@ -466,7 +467,7 @@ end
 local parts = {
   flush = flush, receive = receive, fresh = fresh, guard_of = guard_of, wait_until_drained = wait_until_drained,
   refuse = refuse, lose = lose, check_request = check_request, options_of = options_of, problem = problem,
-  note_stale = note_stale, is_stale = is_stale, return_it = return_it, results_of = results_of, alive = alive,
+  ask_as_text = ask_as_text, is_stale = is_stale, return_it = return_it, results_of = results_of, alive = alive,
   give = connections.give,
 }
 local copy = require "runloop.postgres.copies"(parts)

@@ -29,6 +29,16 @@ function failures.refusal(failure, index)
   return nil, format("%s: %s (%s)", code, message, state), code, details
 end
 
+--- Returns the numbers of parameters that a statement has, and that the call has sent, if the server reports that they
+--- differ.
+function failures.wrong_count(failure, sent)
+  if failure.code ~= "08P01" then return nil end
+  local numbers = {}
+  for number in failure.message:gsub('".-"', ""):gmatch "%d+" do numbers[#numbers + 1] = tonumber(number) end
+  local wanted, got = numbers[#numbers], numbers[1]
+  if #numbers == 2 and got == sent and wanted ~= got then return wanted, got end
+end
+
 --- Returns the refusal for a connection that was lost after something was sent.
 function failures.lost(message, during)
   local first = (message or ""):match "^%s*([^\n]+)" or "the connection is closed"

@@ -69,14 +69,10 @@ function quick.method(what, kind, slow)
       state = parts.flush(connection)
         and parts.receive(connection, answer, parts.options_of(self, request)) or "lost"
     end
-    lease.is_busy = false
-    if parts.is_stale(answer.failure, state) then
-      parts.note_stale(self, connection, text, answer.failure.code)
-      lease.is_kept = true
-      parts.return_it(lease)
-      shape.end_request(request, kind)
-      return slow(self, text, ...)
+    if parts.is_stale(request, answer.failure, state) then
+      answer, state = parts.ask_as_text(self, lease, what, request, answer.failure)
     end
+    lease.is_busy = false
     if state == "done" and not (answer.failure or answer.twice or answer.is_empty) then
       return shape.end_request(request, kind, finish(self, lease, parts.results_of(kind, answer)))
     end

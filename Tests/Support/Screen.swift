@@ -137,7 +137,7 @@ package struct Screen {
     private mutating func joins(_ scalar: Unicode.Scalar) -> Bool {
         guard let last else { return false }
         let old = rows[last.row].places[last.column].text
-        // Two characters of ASCII never join, which is nearly all that is ever written.
+        // Fast path for nearly all output: a scalar below U+0300 never joins an ASCII character.
         if scalar.value < 0x300, old.utf8.count <= 1 { return false }
         let joined = old + String(scalar)
         guard joined.count == 1, !isNaive || CharacterWidth.of(scalar) == 0 else { return false }

@@ -1,8 +1,9 @@
 ---@meta runloop.cqueues
 
 -- The module `runloop.cqueues`: a bridge that serves a controller of cqueues on the run loop of this thread. `require`
--- makes it and adds it to the common modes. In a task of the run loop, `cqueues.sleep`, `cqueues.poll`, and waits for
--- sockets and conditions of cqueues raise an error from then on, which names `call`.
+-- makes it and adds it to the common modes. From then on, `cqueues.sleep`, `cqueues.poll`, and waits for sockets and
+-- conditions of cqueues raise an error in a task of the run loop. The error suggests `bridge:call`, which can wait
+-- there.
 
 ---@class runloop.cqueues.Bridge
 local bridge = {}

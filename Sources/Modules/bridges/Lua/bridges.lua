@@ -22,7 +22,8 @@ function bridges.expect_function(name, value)
   if type(value) ~= "function" then misuse.wrong("bridge:" .. name, "argument #1", "a function", value) end
 end
 
--- Makes the class of a module's bridge, with the methods of all bridges; `leave` returns the library to the script.
+-- Makes the class of a module's bridge, with the methods that all bridges have. `leave` returns the library to the
+-- script.
 function bridges.class(library, leave)
   local Bridge = objects.class("runloop." .. library .. ".Bridge",
     { __name = library .. " bridge", __stays = true, __item = "_port" })
@@ -40,8 +41,8 @@ function bridges.class(library, leave)
   return Bridge
 end
 
--- Makes the port of a bridge and adds it to the common modes. `plan`: fd, name, callback, and source, the
--- description of the library's loop.
+-- Makes the port of a bridge and adds it to the common modes. `plan` has the fields fd, name, callback and source.
+-- `source` describes the library's loop.
 function bridges.port(plan)
   local port = native.port(plan)
   rl.current():add(port, "common")

@@ -49,7 +49,7 @@ enum BridgeBinding {
         static let names: [StaticString] = ["callback", "fd", "name", "source"]
     }
 
-    /// port{…}: makes a port. `source` is a `bridge_source`'s userdata, which lives as long as the port's.
+    /// port{…}: makes a port. `source` is the userdata of a `bridge_source`. It lives as long as the port's userdata.
     private static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver
         let options = try call.fields(2, Option.self)

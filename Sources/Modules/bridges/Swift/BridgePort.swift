@@ -5,11 +5,11 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// Gives turns to the loop of a library, such as luv: when its descriptor is readable, when its next date has come, and
-/// when it has something to do at once. Scripts start work in that loop without a report, so the port checks it before
-/// each sleep of the run loop.
+/// Runs turns of the loop of a library, such as luv: when that loop's descriptor is readable, when its next date has
+/// come, and when it has work to do at once. Scripts add work to that loop without a notice to the port, so the port
+/// checks the loop before each sleep of the run loop.
 ///
-/// The port's dates are real even in a simulated world, where time stands still while the library's loop waits for
+/// The port uses real time even in a simulated world. Simulated time stands still while the library's loop waits for
 /// something.
 final class BridgePort: RunLoop.EdgePort {
     private let source: UnsafeMutablePointer<bridge_source>?

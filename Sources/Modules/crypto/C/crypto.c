@@ -60,7 +60,7 @@ static int hmac(lua_State *L) {
   if (!codecs_begin_hmac(work, digest, key, key_length, outer) || !crypto.EVP_DigestUpdate(work, data, length) ||
       !codecs_end_hmac(work, digest, outer, result))
     return out_of_memory(L);
-  // The digest in work keeps a state that depends on the key until the next call.
+  // The shared digest context would keep a state that depends on the key until the next call.
   crypto.EVP_MD_CTX_reset(work);
   codecs_push(L, (char *)result, (size_t)crypto.EVP_MD_get_size(digest), form);
   return 1;

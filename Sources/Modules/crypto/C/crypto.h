@@ -26,7 +26,8 @@ extern struct crypto_functions crypto;
 /// Opens libcrypto. Returns 0; if that fails, the number of values for Lua, which it has pushed.
 int codecs_use_crypto(lua_State *L);
 
-/// The second and later upvalues of the functions: the table of known digests, and a digest in work.
+/// The second and later upvalues of the functions: the table of known digests, and the digest context that all calls of
+/// a Lua state share.
 enum { CRYPTO_DIGESTS = 2, CRYPTO_WORK = 3, CRYPTO_UPVALUES = 3 };
 /// The largest block of a digest: SHAKE128 has 168 bytes.
 enum { CRYPTO_BLOCK = 200 };

@@ -1,5 +1,5 @@
--- runloop.data.places: a limited number of connections to a database. A task takes one, and gives it back; tasks that
--- wait get them in the order in which they came.
+-- runloop.data.places: a limited number of connections to a database. A task takes a connection and gives it back.
+-- Waiting tasks get connections in the order in which they began to wait.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -12,11 +12,12 @@ local remove, format, huge, now = table.remove, string.format, math.huge, rl.now
 local Places = {}
 Places.__index = Places
 
---- Makes the places. `open` makes a connection, or returns nil and the reason; `connection:close()` ends one. If there
---- is `give(lease)`, <close> of a lease calls it unless the lease is kept. `on_late()` is called when a connection
---- becomes idle because its task has stopped waiting for it. If a driver has calls that use an idle connection without
---- a lease, `connection:claim()` returns the coroutine of such a call, and nil without one; the driver then gives the
---- lease back. `quick:has_calls()` returns whether there may be such a call.
+--- Makes the pool. `open` makes a connection, or returns nil and the reason. `connection:close()` closes a connection.
+--- If there is `give(lease)`, <close> of a lease calls it unless the lease is kept. `on_late()` is called when a
+--- connection becomes idle because its task has stopped waiting for it. Some drivers have quick calls, which use an
+--- idle connection without a lease. In such a driver, `connection:claim()` returns the coroutine of the quick call that
+--- uses the connection, or nil if there is none; the driver then gives the lease back. `quick:has_calls()` returns
+--- whether there may be a quick call.
 function Places.new(options)
   return setmetatable({
     size = options.size, open = options.open, give_back = options.give, most_waiting = options.max_waiting or 10000,
@@ -25,8 +26,9 @@ function Places.new(options)
   }, Places)
 end
 
--- A lease is a task's right to a connection: it has the connection, the time, and the place in the script that took it.
--- While the coroutine is still at that place, the lease has the coroutine instead.
+-- A lease is a task's right to a connection. It has the connection, the time, and the position in the script at which
+-- the task has taken the connection. While the coroutine is still at that position, the lease has the coroutine
+-- instead.
 local Lease = {}
 Lease.__index = Lease
 Lease.__close = function(self) if not self.is_kept then self.places.give_back(self) end end
@@ -40,7 +42,7 @@ local function lease(self, connection, site)
   return it
 end
 
--- Gives leases to the calls that use idle connections without one.
+-- Gives leases to the quick calls that use idle connections.
 local function settle(self)
   if not self.quick or not self.quick:has_calls() then return end
   for index = #self.idle, 1, -1 do
@@ -49,9 +51,9 @@ local function settle(self)
   end
 end
 
--- If an error ends a coroutine of the script, Lua does not close its <close> variables. A call in the coroutine, which
--- does not wait in the coroutine itself, would then keep its connection. Does nothing for coroutines that go on, or
--- have ended without an error.
+-- Closes the <close> variables of a coroutine that has ended by an error, since Lua does not close them. Otherwise a
+-- call that the coroutine has begun would keep its connection. Does nothing for coroutines that go on, or that have
+-- ended without an error.
 local function end_failed(site)
   if type(site) == "thread" and status(site) == "dead" then pcall(close, site) end
 end
@@ -208,7 +210,7 @@ function Places:take(wait, site)
   return lease(self, connection, site)
 end
 
---- Returns the lease of a connection that a task uses; nil if none does.
+--- Returns the lease of a connection; nil if no task uses the connection.
 function Places:lease_of(connection)
   settle(self)
   return self.taken[connection]
@@ -270,8 +272,8 @@ function Places:is_idle()
   return next(self.taken) == nil
 end
 
---- Closes the idle connections, and each used one when it is given back. Tasks that wait get `reason`. `close_one`, if
---- given, closes the idle ones.
+--- Closes the idle connections at once, and a used connection when its task gives it back. Waiting tasks get `reason`.
+--- `close_one`, if given, closes an idle connection.
 function Places:close(reason, close_one)
   if self.closed then return end
   settle(self)

@@ -16,8 +16,8 @@ local shape = {}
 
 local label, begins, ends, mark = system.label, system.begins, system.ends, system.mark
 
--- The calls of a database are in its table `_notes`, by kind and text: tables with the kind, the text, the database and
--- the label in recordings. When more calls than this are kept, all are dropped.
+-- A database has notes of its calls in its table `_notes`, by kind and text. A note is a table with the kind, the text,
+-- the database, and the label in recordings. If a database has more notes than this number, it drops all of them.
 local NOTES_KEPT = 1000
 
 -- Returns a text such as `query "select 1" of postgres "orders"`.
@@ -48,8 +48,8 @@ local function label_of(it)
   return it.label
 end
 
--- By coroutine: the call of a database for which it waits, and the number of its record. If the call's table has the
--- time of its begin, `since`, the number is in that table instead.
+-- For each coroutine that waits for a database: the note of its call, and the number of the call's record. If the note
+-- has the field `since`, the time at which the call has begun, the number is in the note instead.
 local calls, numbers = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 
 -- Begins the record of a call. Returns the record's number; nil if nothing is recorded.
@@ -104,8 +104,8 @@ function shape.label(self, kind, text) return label_of(note_of(self._db or self,
 --- Notes that a request waited for a connection until now.
 function shape.got_connection(request) request.waited = rl.now() - request.since end
 
--- How the recorder counts rows: the number that is the result, the length of a list, 1 for any value, or the length of
--- a list and 1 for another value.
+-- How the recorder counts the rows of a result. COUNT: the result is the number. LIST: the length of a list. ONE: 1 for
+-- any value. ANSWER: the length of a list, 1 for another value.
 local COUNT, LIST, ONE, ANSWER = 0, 1, 2, 3
 local COUNTS = { query = LIST, row = ONE, value = ONE, call = ANSWER, answers = LIST }
 
@@ -143,15 +143,15 @@ function shape.lost(db)
   mark(label(format('connection of %s "%s" was lost', db._is, db._name)))
 end
 
--- Other modules may have set such a function, too; call it for their waits.
+-- Another module may have set such a function before; call that function for the waits of its module.
 local other_call = internals.call_of
 
 --- A driver whose calls may wait without a note sets this function. It returns the kind and the text of the call in
 --- which a coroutine waits, and the database; nothing if there is none.
 function shape.unnoted_call() end
 
---- Returns the call of a database that a coroutine waits for, without values; nil if there is none. `seconds`: how long
---- the coroutine has waited.
+--- Returns a text about the database call that a coroutine waits for, without the values of parameters; nil if there is
+--- none. `seconds`: how long the coroutine has waited.
 function internals.call_of(task, seconds)
   local call = calls[task]
   if not call then
@@ -284,8 +284,8 @@ end
 -- Sessions ------------------------------------------------------------------------------------------------------------
 
 -- The iterator of `rows`. `steps.open_rows(self, what, request)` and `steps.next_rows(self, what, state)` return the
--- state and the next rows; without a state, these are the last ones. On failure, both functions return nil, nil, and
--- the reason.
+-- state and the next rows. Without a state, these rows are the last ones. On failure, both functions return nil, nil,
+-- and the reason.
 local function iterate(self, what, request, steps)
   local state, lot, place = nil, nil, 0
   local is_last, limit = false, request.timeout or self._timeout
@@ -399,7 +399,7 @@ function shape.session(class, noun, calls)
   end
 end
 
--- The open databases, for the runner of tests: those that a test leaves open are reported.
+-- The open databases. The test runner reports the databases that a test leaves open.
 local open = setmetatable({}, { __mode = "k" })
 internals.databases = open
 

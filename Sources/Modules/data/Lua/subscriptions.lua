@@ -1,9 +1,11 @@
--- runloop.data.subscriptions: messages on channels. All subscriptions of a database share one connection, its link,
--- made at the first and closed with the last. A lost link is made again, with all subscriptions.
+-- runloop.data.subscriptions: messages on channels. All subscriptions of a database share one connection, the link. The
+-- first subscription opens the link, and the end of the last one closes it. A lost link is opened again, with all
+-- subscriptions.
 --
--- A driver knows the database: `open(db, deliver)` makes a link, which calls `deliver(key, text, channel)` and its own
--- `on_lost()`, and has a `problem` when it is lost; `listen(db, link, keys)` returns true when all keys are confirmed;
--- `forget(db, link, key)`, `serve(link, mode)`, `ping(db, link)` and `close(link)`.
+-- A driver has the functions for one kind of database. `open(db, deliver)` makes a link. The link calls `deliver(key,
+-- text, channel)` and its own `on_lost()`, and has a `problem` when it is lost. `listen(db, link, keys)` returns true
+-- when all keys are confirmed. The other functions are `forget(db, link, key)`, `serve(link, mode)`, `ping(db, link)`
+-- and `close(link)`.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -17,7 +19,7 @@ local raise, describe, trim = misuse.raise, misuse.describe, shape.trim
 local Hub = {}
 Hub.__index = Hub
 
--- Seconds between two pings of a silent server; the number of messages in one call of a source.
+-- PAUSE: seconds between two pings of a silent server. LOT: the number of messages in one call of a source.
 local PAUSE, LOT = 15, 100
 -- A remaining time of fewer seconds than this is an error of rounding.
 local INSTANT = 1e-6
@@ -94,7 +96,7 @@ local function hub_of(db, driver)
   return hub
 end
 
--- Enters a subscription; returns true when the server has confirmed all its channels.
+-- Registers a subscription. Returns true when the server has confirmed all its channels.
 local function enter(self, subscription)
   self.all[subscription] = true
   local link, message, code, details = self:open()
@@ -137,7 +139,7 @@ end
 -- Subscriptions -------------------------------------------------------------------------------------------------------
 
 local methods = {}
--- The classes of the modules, all with these methods.
+-- The subscription classes of the modules. All of them have these methods.
 local classes = {}
 
 local function receiver(self, what)

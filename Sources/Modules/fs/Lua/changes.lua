@@ -64,7 +64,8 @@ function M.is_wanted(self, path, is_directory)
   return not (fine and answer)
 end
 
--- Changes are reported in the order of their events. An entry that moves again takes the place of its last move.
+-- Changes are reported in the order of their events. An entry that moves several times is reported at the place of its
+-- last move.
 local function count(self, entry)
   self._count = self._count + 1
   entry.at = self._count
@@ -168,7 +169,7 @@ function M.look_at_names(self)
   end
 end
 
--- Returns the path to which the item of an event moves, or nil if that is not among the watched paths. Consumes the
+-- Returns the path to which the item of an event moves, or nil if that path is not watched. Consumes the event of the
 -- other half of the move.
 function M.target(self, events, index)
   local arrivals = events.arrivals
@@ -186,8 +187,9 @@ function M.target(self, events, index)
   end
 end
 
--- If two names have been exchanged in one step, returns the event of the opposite move, and consumes the other half of
--- that event. The kernel reports the same events for `mv a b; mv b a`; but after those commands there is no b.
+-- If one call has exchanged `path` and `target` (renameat2 with RENAME_EXCHANGE), returns the MOVED_FROM event of the
+-- move from `target` to `path`, and clears the mask of its MOVED_TO event. The kernel reports the same events for
+-- `mv a b; mv b a`; but after those commands there is no b.
 function M.exchanged(self, events, index, path, target)
   local other
   for later = index + 1, #events do
@@ -208,8 +210,8 @@ function M.exchanged(self, events, index, path, target)
   end
 end
 
--- Returns the next event if it reports that the item with this event's name moves away, and an item still has that
--- name.
+-- Returns the next event if it has the same directory and name as this one and reports a move away from that name,
+-- although an item still has the name.
 function M.goes(events, index, exists)
   local event, later = events[index], index + 1
   while events[later] and not events[later].name do later = later + 1 end

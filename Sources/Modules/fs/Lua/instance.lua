@@ -2,9 +2,9 @@
 -- them.
 --
 -- A directory that several watchers watch has one number in the kernel. Here each watcher has its own numbers and its
--- own queue. Each call deals all pending events into these queues. A call also does this before a watcher begins to
--- watch a directory, so that the watcher gets no earlier events. A watcher's port watches a gate. The gate is readable
--- while the instance has events or the watcher's queue is not empty.
+-- own queue. Each call first distributes all pending events to these queues. The call that makes a watcher watch a
+-- directory also does this, so that the watcher gets no earlier events. A watcher's port watches a descriptor, the
+-- gate. The gate is readable while the instance has events or the watcher's queue is not empty.
 
 local native = ...
 local next, pairs, setmetatable = next, pairs, setmetatable
@@ -38,7 +38,7 @@ local function give(watcher, number, event)
   queue[#queue + 1] = { watch = number, mask = event.mask, cookie = event.cookie, name = event.name }
 end
 
--- Reads all pending events, and deals them to the watchers' queues.
+-- Reads all pending events, and distributes them to the watchers' queues.
 local function deal()
   local events = open and open.inotify:take()
   while events and #events > 0 do

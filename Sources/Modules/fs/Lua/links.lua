@@ -15,8 +15,8 @@ local CHANGES = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 -- The number of links that the kernel follows.
 local MOST = 40
 
--- Calls a function with the directory and the name of each link, including links that other links lead to, and of the
--- first missing name.
+-- Calls a function with the directory and the name of each link on the way, including links that other links lead to.
+-- Then does the same for the first name that does not exist.
 local function each_link(path, visit, depth)
   local ends = 0
   repeat
@@ -35,8 +35,8 @@ local function each_link(path, visit, depth)
   until not ends
 end
 
--- Watches the directories of these links, and records where the path leads. Call this before the root is watched: a
--- directory may be both, and the watch of the root requests more events.
+-- Watches the directories of these links, and records where the path leads. Call this before the root is watched: the
+-- root may be one of these directories, and its own watch requests more events.
 function links.watch(self)
   for number in pairs(self._links or {}) do
     if not self._directories[number] and number ~= self._above then instance.unwatch(self, number) end

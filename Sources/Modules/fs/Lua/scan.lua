@@ -34,7 +34,8 @@ function M.watch_directory(self, path, tells)
     CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
       | (self._while_writing and MODIFY or 0), self._file and match(self._file, "[^/]*$"))
   if not number then
-    -- The directory is gone again, and an event will report that; or this process may not list it.
+    -- If the directory is gone again, an event will report that. Other failures, such as a directory that may not be
+    -- listed, are errors.
     if code == "ENOENT" or code == "ENOTDIR" then return true end
     return nil, message, code
   end

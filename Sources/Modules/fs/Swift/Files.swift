@@ -114,8 +114,8 @@ enum Files {
         guard fstat(fd, &status) == 0 else { return .failure(SystemError("fstat", path)) }
         if status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("read", path, errno: EISDIR)) }
         if status.st_mode & S_IFMT != S_IFREG {
-            // To a read without waiting, a pipe without writers looks like one at its end. The read waits until data
-            // are there or a writer has closed it.
+            // A non-blocking read of a pipe without writers reports the end. The read waits until data arrive or a
+            // writer has closed the pipe.
             var first = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
             if status.st_mode & S_IFMT == S_IFIFO { while poll(&first, 1, -1) < 0, errno == EINTR {} }
             _ = fcntl(fd, F_SETFL, 0)

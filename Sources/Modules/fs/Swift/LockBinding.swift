@@ -80,7 +80,8 @@ enum LockBinding {
     }
 
     private static func end(_ descriptor: Int32, _ file: String) {
-        // A child that has not begun its program yet has a copy of the descriptor.
+        // Closing alone would not free the lock while a child that has not begun its program yet has a copy of the
+        // descriptor.
         _ = flock(descriptor, LOCK_UN)
         Descriptor.close(descriptor)
         own.withLock { own in
@@ -117,7 +118,8 @@ enum LockBinding {
         return call.answerNil()
     }
 
-    /// lock_pause(seconds): waits in real time, also in a test, whose clock waits meanwhile, as for a program.
+    /// lock_pause(seconds): waits in real time, even in a test. The test's clock stands still meanwhile, as it does
+    /// while a test waits for a program.
     private static func pause(_ call: Call) throws(Misuse) -> Int32 {
         let seconds = call.number(1) ?? 0
         return try call.wait(in: WaitName.of("fs.lock") ?? "a call of runloop.fs") { answer throws(SystemError) in

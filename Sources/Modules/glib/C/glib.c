@@ -133,8 +133,8 @@ static void keep(context *self, unsigned id) {
   self->ids[self->id_count++] = id;
 }
 
-// Whether there is an attached source that has neither a descriptor nor a date, so that another thread or a signal
-// makes it ready. GLib has no list of sources, but numbers them.
+// Returns whether there is an attached source without a descriptor and a date: only another thread or a signal makes
+// such a source ready. GLib has no list of sources, but numbers them.
 static int has_silent_sources(context *self) {
   void *probe = glib.g_idle_source_new();
   unsigned end = glib.g_source_attach(probe, self->glib);

@@ -41,8 +41,8 @@ static void push_encode(lua_State *L) {
   lua_rawseti(L, lua_upvalueindex(POLICY), ENCODE);
 }
 
-// Returns the status of an answer with a text as body, and pushes the text; sets its type. Returns 0 for any other
-// answer; -1 if JSON cannot represent the value, with the error in place of the answer.
+// Returns the status of an answer whose body is a text; pushes the text, and sets `type` to its content type. Returns 0
+// for any other answer; -1 if JSON cannot represent the value, with the error in place of the answer.
 static int text_of(lua_State *L, const char **type) {
   static const char text[] = "text/plain; charset=utf-8", json[] = "application/json";
   *type = text;

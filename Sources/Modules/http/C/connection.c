@@ -62,7 +62,7 @@ static void refuse(lua_State *L, connection *c, int status, const char *problem,
   lua_call(L, request ? 4 : 3, 0);
 }
 
-// Pushes the label of a request, whose method and path are at `method` and after it.
+// Pushes the label of a request, whose method is at the index `method`, followed by the path.
 static void push_label(lua_State *L, int method) {
   push(L, LABELS);
   lua_pushvalue(L, method);

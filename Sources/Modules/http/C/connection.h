@@ -40,7 +40,7 @@ typedef struct connection {
 enum { STREAM = 1, REQUEST, SOCKET };
 
 /// Upvalues of each function: the server, the table of its policy, the metatable of its connections, and the buffer for
-/// output. Each server has a metatable of its own, so that its functions refuse connections of another one.
+/// output. Each server has a metatable of its own, so that its functions refuse connections of another server.
 enum { SERVER = 1, POLICY, METATABLE, OUTPUT };
 
 // The policy: functions and values of Lua by number, in the order of their names.
@@ -68,7 +68,8 @@ static inline int keeps_alive(const connection *c) { return c->flags & HTTP_KEEP
 
 /// Returns the connection at the index 1, or raises an error.
 connection *http_check_self(lua_State *L);
-/// Calls a function of the policy with the connection, or with one of its values.
+/// Calls the function `part` of the policy. Its argument is the connection at the index 1 if `value` is 0, else the
+/// connection's user value with this number.
 void http_call(lua_State *L, int part, int value);
 /// Returns the date of the loop's clock in seconds.
 double http_now(lua_State *L);

@@ -117,7 +117,8 @@ static void find_ended(lua_multi *multi) {
   }
 }
 
-// multi:act(fd, mask): reports an event of a descriptor; -1: the time is over
+// multi:act(fd, mask): reports an event of a descriptor. With an fd of -1: reports that the time for which curl has
+// asked is over.
 static int act(lua_State *L) {
   lua_multi *multi = check_multi(L);
   int running, fd = (int)luaL_checkinteger(L, 2), happened = (int)luaL_checkinteger(L, 3);

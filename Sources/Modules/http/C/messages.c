@@ -162,7 +162,8 @@ static void put_value(output *out, const char *name, size_t name_length) {
   }
 }
 
-// Writes the fields of the table at `index`, except those in `left_out`. Returns a set of the known fields in it.
+// Writes the fields of the table at `index`, except those in `left_out`. Returns the set of known fields that the table
+// has.
 static int put_fields(output *out, int index, int left_out) {
   lua_State *L = out->L;
   int found = 0;

@@ -84,8 +84,8 @@ size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flag
 /// The metatable of fields is at `metatable`.
 void lua_http_push_fields(lua_State *L, http_span rest, int are_lists, int metatable);
 /// Pushes a response: its status is at `index`, then fields, body or its length or nil, type or nil. Adds the length of
-/// a body that is a string; the type counts unless the fields have one. A field Connection may clear
-/// ANSWER_KEEPS_ALIVE. The buffer for output is at the index `buffer`.
+/// a body that is a string; adds the type unless the fields have one. A field Connection may clear ANSWER_KEEPS_ALIVE.
+/// The buffer for output is at the index `buffer`.
 void lua_http_push_response(lua_State *L, int index, int *flags, int buffer);
 
 /// server(settings, policy) -> the functions of a server

@@ -234,7 +234,7 @@ static int counts(lua_State *L) {
 // stop(): no connection continues after its request.
 static int stop(lua_State *L) { return server_of(L)->is_stopping = 1, 0; }
 
-// sweep_at(date): expired connections are looked for then.
+// sweep_at(date): sets when the server looks for expired connections the next time.
 static int sweep_at(lua_State *L) { return server_of(L)->next_sweep = luaL_checknumber(L, 1), 0; }
 
 static lua_Number field(lua_State *L, const char *name) {

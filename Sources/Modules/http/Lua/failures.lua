@@ -94,7 +94,7 @@ local function refused(exchange)
     address = (authority or exchange.url):gsub("^.*@", "")
     if not address:find ":%d+$" then address = address .. ((scheme or ""):lower() == "https" and ":443" or ":80") end
   end
-  -- The path of a Unix socket may stand in for a proxy's address.
+  -- A request over a Unix socket connects to the socket instead of a proxy.
   local proxy = not exchange.unix and configured_proxy(exchange)
   local path = proxy and proxy:match "^[Ss][Oo][Cc][Kk][Ss]%w*://localhost(/.+)$"
   local refusal = native.internals.refusal("connect", path and "unix:" .. path or address)

@@ -85,8 +85,8 @@ function M.parts(request, settings, next_bytes)
       is_over = true
       return
     end
-    -- Reads blanks and the end of the line. The two bytes after it show whether fields follow; they may arrive in
-    -- several pieces.
+    -- Reads blanks and the end of the line. The two bytes after the line show whether fields follow. These bytes may
+    -- arrive in several pieces.
     local is_enough
     repeat
       buffer = buffer:gsub("^[ \t]+", "")

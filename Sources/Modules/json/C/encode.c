@@ -33,8 +33,8 @@ static void put_line(encoder *e) {
   for (int i = 0; i < e->depth; i++) put(e, e->indent, e->indent_length);
 }
 
-// Raises `problem` with its place in the tables that are being written. From index 3 on, the stack has for each table
-// its key below its value, and below that the sorted names if there are any.
+// Raises `problem` with the path to its place in the tables. From index 3 on, the stack has for each table that is
+// being written: its sorted names if there are any, the current key, and the value of that key.
 static int raise_problem(encoder *e, const char *problem) {
   lua_State *L = e->L;
   luaL_Buffer text;

@@ -86,7 +86,7 @@ static int shortest(double number, uint64_t *digits) {
   uint64_t c = biased ? fraction | (uint64_t)1 << 52 : fraction;
   int q = (biased ? biased : 1) - 1075;
 
-  // Just above a power of two, the distance to the float below is half of that to the one above.
+  // At a power of two, the float below is half as far away as the float above.
   int is_closer = fraction == 0 && biased > 1;
   int is_odd = (int)(c & 1);
   int k = (q * 1262611 - (is_closer ? 524031 : 0)) >> 22;

@@ -130,7 +130,7 @@ local function write_limited(sink, text)
   return not problem, problem
 end
 
--- Returns whether a file ends in the middle of a line: a full disk may have taken a part of one.
+-- Returns whether a file ends in the middle of a line: a full disk may have accepted only the beginning of one.
 local function is_torn(path)
   local file <close> = open(path, "rb")
   return file and file:seek("end", -1) and file:read(1) ~= "\n"

@@ -17,8 +17,8 @@ enum LogBinding {
             .init("wall_clock") { Call.run($0) { call in call.answer(call.luaHost.wallClock) } },
         ])
 
-    /// Writes a line with one system call, so that lines of several processes do not mix. A log that leads to the
-    /// standard output is lost like what `print` writes: the exit status shows it.
+    /// Writes a line with one system call, so that lines of several processes do not mix. If the log is the standard
+    /// output, a lost line changes the exit status, as lost output of `print` does.
     private static func write(_ call: Call) throws(Misuse) -> Int32 {
         let descriptor = try call.number32()
         let failure = Descriptor.write(try call.argument(2, Bytes.self), to: descriptor)

@@ -31,7 +31,8 @@ static series **chain_of(metric *m, const char *key, size_t length) {
   return &m->chains[(hash ^ hash >> 15) % CHAINS];
 }
 
-// Returns the numbers for a key, and makes them. NULL if there are too many, or no memory. Under the metric's lock.
+// Returns the series of a key; makes it if there is none. Returns NULL if there are too many series, or no memory. The
+// caller holds the metric's lock.
 static series *find(metric *m, const char *key, size_t length) {
   if (!m->label_count && m->first) return m->first;
   series **chain = chain_of(m, key, length);

@@ -43,8 +43,9 @@ extern const char *const metrics_kinds[];
 
 #define METRICS_PAGE "runloop.metrics.page"
 
-/// text(since) -> the part of the page that scripts have made. The number of a function is shown if it is not older, or
-/// if its state has ended. The second upvalue is the metatable METRICS_PAGE, whose __gc is metrics_free_page.
+/// text(since) -> the part of the page that scripts have made. The number of a function is shown if it is not older
+/// than `since`, or if the function's state has ended. The second upvalue is the metatable METRICS_PAGE, whose __gc is
+/// metrics_free_page.
 int metrics_text(lua_State *L);
 int metrics_free_page(lua_State *L);
 /// number(n) -> the shortest text that reads back the same

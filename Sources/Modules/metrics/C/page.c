@@ -22,8 +22,8 @@ static double seconds_of(clockid_t clock) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-// Reads a number from a file below /proc: the one after `skip` blanks, which are counted from the last ')' if there is
-// one. 0 if unknown.
+// Reads the number after `skip` blanks in a file below /proc. Counts the blanks from the last ')' if the file has one.
+// Returns 0 if the number is unknown.
 static double read_number(const char *path, int skip) {
   char bytes[1024];
   FILE *file = fopen(path, "re");

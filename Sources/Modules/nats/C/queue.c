@@ -153,8 +153,8 @@ static int go_on(lua_State *L, int status, lua_KContext left) {
   return 0;
 }
 
-// handle(queue, fn, subscription, marked, number): calls fn(message, subscription) for the messages that wait, this
-// number at most; `marked` instead for those that have headers. May wait.
+// handle(queue, fn, subscription, marked, number): calls fn(message, subscription) for at most `number` waiting
+// messages. For a message that has headers, calls `marked` instead of `fn`. May wait.
 static int handle(lua_State *L) {
   queue_at(L, HANDLE_QUEUE);
   lua_Integer most = luaL_checkinteger(L, HANDLE_ARGUMENTS + 1);

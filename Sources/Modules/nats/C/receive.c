@@ -1,5 +1,5 @@
-// The messages that arrive on a wire: several are handled by one call. A message's table is made at once; the functions
-// in Lua are called only where they have to decide something.
+// Handles the messages that arrive on a wire, several in one call. This file makes the table of each message, and calls
+// functions in Lua only where they have to decide something.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { LONGEST = 65536 };
 // The subscription of answers to requests.
 enum { ANSWERS = 1 };
 
-// The functions that `feed` calls, its upvalues. The first argument of the first six is the connection.
+// The functions that `feed` calls are its upvalues. The first argument of the first six is the connection.
 enum {
   MESSAGE = 1,  // the metatable of messages
   ON_ANSWER,    // (link, message, number of the request): an answer without headers

@@ -7,13 +7,13 @@
 #include "CLuaCodecs.h"
 #include "queue.h"
 
-// The largest number of unsent bytes with which a message is sent without a wait; and the size from which a message is
-// written directly, past the buffer. In both cases the code in Lua takes over.
+// UNSENT: with more unsent bytes than this, sending waits. LARGE: a message of at least this size is written directly,
+// past the buffer. The code in Lua handles both cases.
 enum { UNSENT = 1 << 20, LARGE = 16384 };
 
 const char NATS_WIRE[] = "runloop.nats.wire";
 static const char TOTALS[] = "runloop.nats.totals";
-// The index of a bus that has its wire.
+// The index of the wire in the table of a bus.
 enum { FIELD = 1 };
 
 // Sending -------------------------------------------------------------------------------------------------------------
@@ -158,8 +158,8 @@ static int sent(lua_State *L) {
   return 2;
 }
 
-// unsent(wire, [bytes]) -> the number of bytes that the stream has not sent, when it was last known. `bytes`: it is
-// this.
+// unsent(wire, [bytes]) -> the number of bytes that the stream had not sent when this was last known. `bytes` sets the
+// number.
 static int unsent(lua_State *L) {
   wire *it = wire_at(L, 1);
   if (!lua_isnoneornil(L, 2)) it->unsent = luaL_checkinteger(L, 2);

@@ -43,8 +43,8 @@ typedef struct {
 
 extern const char NATS_WIRE[];
 
-// User values of a wire. Functions get the connection as an object of Lua. `QUEUES` has the queues of subscriptions by
-// their numbers.
+// User values of a wire. `LINK` has the connection's Lua table: the first argument of the Lua functions that the wire
+// calls. `QUEUES` has the queues of subscriptions by their numbers.
 enum { STREAM = 1, LINK, COUNTS, QUEUES, INBOX, SUBJECT, HEAD, VALUES = HEAD };
 
 // Returns NULL for other values. Costs if removed: luaL_testudata instead takes 100 instructions for each message.

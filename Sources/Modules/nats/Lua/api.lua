@@ -47,9 +47,9 @@ local function decode(message)
   return type(value) == "table" and value or { error = { code = 0, description = "the answer is not JSON" } }
 end
 
--- Waits for the answer to a request, which is sent again after each second without one. The server may take longer than
--- a second, so the answer to any of the messages counts. Returns the answer; or nil, the reason and its code; and how
--- often it was sent.
+-- Waits for the answer to a request, which is sent again after each second without an answer. The server may take
+-- longer than a second, so the answer to any of the messages counts. Returns the answer; or nil, the reason and its
+-- code; and how often the request was sent.
 local function await_any(bus, request, next_bytes, headers, deadline)
   local tries = 1
   while true do
@@ -71,7 +71,7 @@ end
 --- Sends a request again and again until it is answered. The server may handle it twice. Waits. `data`: bytes, or a
 --- function that returns them for each try; with a function, no try waits for a connection. After a failure,
 --- `give_up(code)`, if given, decides whether to end: it returns nil, or a function that returns the results. Returns
---- the message and how often it was sent; or nil, the reason and its code.
+--- the answer, and how often the request was sent; or nil, the reason and its code.
 function api.repeated(bus, what, subject, data, headers, timeout, give_up)
   local deadline, pause, tries = now() + timeout, 0.05, 0
   local is_renewed = type(data) == "function"
@@ -125,8 +125,8 @@ function api.is_there(bus)
 end
 
 --- Sends a request to the API, and repeats it for up to 10 s while no leader answers. Waits. `subject`: without
----"$JS.API."; `about`: the
---- thing in messages. Returns the answer as a table; or nil, the reason, its code and the refusal.
+--- "$JS.API."; `about`: the thing in messages. Returns the answer as a table; or nil, the reason, its code and the
+--- refusal.
 function api.call(bus, what, subject, body, about, limit)
   local there, text, code = api.is_there(bus)
   if not there then return nil, text, code end
@@ -155,7 +155,7 @@ function api.call(bus, what, subject, body, about, limit)
 end
 
 --- Reads the answer to a message that was to be stored. Returns the answer; or nil, the reason, its code and the
----refusal; or only nil if the message may be sent again.
+--- refusal; or only nil if the message may be sent again.
 function api.acknowledgement(bus, message, about)
   local answer, link = decode(message), bus._link
   local problem = answer.error

@@ -51,7 +51,7 @@ end
 local bucket = { class = Bucket }
 
 --- Makes or finds a bucket, with checked arguments. Waits. Returns the bucket; or nil, the reason, its code and the
----refusal.
+--- refusal.
 function bucket.find(bus, what, name, settings)
   local about = "bucket " .. name
   local info, text, code, refusal

@@ -123,7 +123,7 @@ local function check_options(options, what)
   return options
 end
 
--- Sets, in the configuration of a consumer, the place from which it delivers.
+-- Sets, in the configuration of a consumer, the message from which it begins to deliver.
 local function set_deliver(config, deliver)
   if deliver == nil then
     config.deliver_policy = "all"

@@ -144,7 +144,7 @@ local function take_new(consumer)
   end
 end
 
--- Returns the number of a message that is due again; nil, and when the next one is.
+-- Returns the number of a message that is due again; or nil, and the time at which the next message is due.
 local function take_due(consumer)
   local now, first, at = rl.now(), nil, huge
   for seq, limit in pairs(consumer.open) do

@@ -379,7 +379,7 @@ function API.CONSUMER_DELETE(self, name, word)
   return { success = true }
 end
 
--- Takes a question for messages. Returns nil if there is no such consumer.
+-- Takes a request for messages. Returns nil if there is no such consumer.
 local function next_messages(self, name, word, request)
   local consumer = consumer_of(self, name, word)
   if not consumer then return nil end

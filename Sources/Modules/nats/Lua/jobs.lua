@@ -15,7 +15,7 @@ local MOST_VALUES = 200
 jobs.CONSUMER, jobs.ACK_WAIT, jobs.MOST_DELIVERIES = "workers", 10, 3
 --- The server has no limit of deliveries: workers count them.
 jobs.ENDLESS = 1 << 30
---- Sent in place of the id of a cancelled job, reports to the workers that there is a stream.
+--- If a cancel message has this text in place of a job's id, it reports to the workers that there is a stream.
 jobs.LOOK = "+"
 
 --- Checks the common options: a bus and the name of a pool.
@@ -60,7 +60,7 @@ function jobs.values(message)
   return function() return unpack(list, 1, count) end
 end
 
---- Returns a job for which this number of seconds is left; nil if it has another form.
+--- Returns the text of a job with this number of seconds as the remaining time; nil if the text has another form.
 function jobs.renewed(text, seconds)
   local job = jobs.decode(text)
   if not job or type(job.timeout) ~= "number" then return nil end

@@ -34,7 +34,7 @@ local FACTS = { "auth_required", "cluster", "connect_urls", "headers", "jetstrea
 -- Addresses -----------------------------------------------------------------------------------------------------------
 
 --- Reads an address: "nats://user:password@host:4222", "tls://host", "host:4222". Returns nil if the text is not an
----address.
+--- address.
 function Link.address(text)
   local scheme, rest = match(text, "^(%a+)://(.*)$")
   if scheme and scheme ~= "nats" and scheme ~= "tls" then return nil end

@@ -413,7 +413,7 @@ function Bus:_guard()
   guard = guard or rl.task { watch, name = "end of NATS", keeps_alive = false }
 end
 
---- It is closed.
+--- Called when the bus is closed.
 function Bus:_unguard()
   guarded[self] = nil
   local task = guard

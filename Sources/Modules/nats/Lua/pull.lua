@@ -132,8 +132,7 @@ function Pull:take(message)
 end
 
 --- Makes the subscription for the answers to a pull, and the word that marks its requests. `options` and `fn` are those
----of
---- `bus:subscribe`.
+--- of `bus:subscribe`.
 function Pull.subscribe(bus, what, options, fn)
   local inbox = bus._options.inbox or "_INBOX"
   inbox = inbox .. "." .. api.unique(bus)

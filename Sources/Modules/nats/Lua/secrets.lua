@@ -1,5 +1,5 @@
 -- runloop.nats.secrets: proofs of a client's identity for the log-in: passwords, tokens, signatures of nkeys,
--- credentials files. Files are read again for each connection, since others replace them.
+-- credentials files. Files are read again for each connection, since other programs may replace them.
 
 local fs = require "runloop.fs"
 

@@ -57,7 +57,7 @@ local ANSWERS = {
   STATS = function(self, answer) answer.started, answer.endpoints = self.started, { stats_of(self) } end,
 }
 
--- Answers a request for all services of a bus to which it applies.
+-- Answers a request for those services of a bus to which the request applies.
 local function answer(bus, message)
   local verb, name, id = match(message.subject, "^%$SRV%.(%u+)%.?([^.]*)%.?([^.]*)$")
   local fill = ANSWERS[verb]

@@ -101,8 +101,7 @@ local function difference(there, wanted)
 end
 
 --- Makes a stream with this configuration, or uses an existing equal one. Waits. `about`: the thing in messages.
----Returns the
---- server's description of it; or nil, the reason, its code and the refusal.
+--- Returns the server's description of the stream; or nil, the reason, its code and the refusal.
 function stream.make(bus, what, about, config)
   local answer, text, code, refusal = api.call(bus, what, "STREAM.INFO." .. config.name, nil, about)
   if not answer and code == "ENOENT" then
@@ -164,8 +163,8 @@ local function takes(config, subject)
 end
 
 --- Stores a message: sends it until it is acknowledged. Waits. `data`: bytes, or a function that returns them for each
---- try. `headers` has its id. Returns the acknowledgement and
---- how often it was sent; or nil, the reason, its code and the refusal.
+--- try. `headers` has the id of the message. Returns the acknowledgement, and how often the message was sent; or nil,
+--- the reason, its code and the refusal.
 function stream.store(self, what, subject, data, headers, timeout)
   local bus, deadline, missing = self._bus, rl.now() + timeout, nil
   local function give_up(code)

@@ -90,7 +90,7 @@ extension StreamBinding {
         .init("deliver_all") { stream($0).act { $0.deliverAll() } },
     ]
 
-    /// The count limits `peek`.
+    /// `peek` has no `max`: its count is the limit.
     private enum PeekOption: Int, Field {
         case timeout
         static let names: [StaticString] = ["timeout"]

@@ -178,6 +178,6 @@ extension StreamBinding {
 }
 
 extension Streams.Stream {
-    /// Counts a read or write that did not wait. The count stays at its maximum, since a buffer may serve many reads.
+    /// Counts a read or write that did not wait. The count saturates at its maximum: one buffer may serve many reads.
     func countAttempt(as count: UInt8 = 1) { spree = spree > .max - count ? .max : spree + count }
 }

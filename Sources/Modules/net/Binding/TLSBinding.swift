@@ -3,7 +3,7 @@ internal import LuaRunLoops
 internal import RunLoops
 internal import Streams
 
-/// TLS of streams for scripts. The Lua half has the sequences of waits.
+/// TLS of streams for scripts. The functions that wait several times are in the Lua half.
 enum TLSBinding {
     /// Settings, which the Lua half passes to streams.
     static let kind: Kind = Kind("tls_settings", methods: Library([]), collect: Kind.drop)

@@ -79,7 +79,7 @@ static BIO *open_source(const char *source, char **contents) {
 
 static const char *name_of(const char *source) { return is_text(source) ? "given as text" : source; }
 
-// The system's text without a capital letter, as in other messages.
+// Returns the system's text for an error number, without its capital letter, as in other messages.
 static const char *words(int number) {
   static _Thread_local char text[128];
   const char *description = strerrordesc_np(number);

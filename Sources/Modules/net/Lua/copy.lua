@@ -54,8 +54,8 @@ return function(hidden)
     return count, true
   end
 
-  -- Calls a stage with bytes, or with nil at the end; returns its output, and whether the stage has more output.
-  -- Without any: "". On failure returns nil, message, code.
+  -- Calls a stage with bytes, or with nil at the end. Returns the stage's output, "" if there is none, and whether the
+  -- stage has more output. On failure returns nil, message, code.
   local function made_by(stages, number, bytes)
     local made, message, code = stages[number](bytes)
     if type(made) == "string" then return made, message == true end

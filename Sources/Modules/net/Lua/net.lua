@@ -77,11 +77,11 @@ end
 local FUNCTIONS = { "on_data", "on_end", "on_error", "on_open", "on_connection", "on_trouble" }
 local OF_STREAMS = { "on_data", "on_end", "on_error", "on_open", "on_connection" }
 
--- For each of these functions, its index in the table for Swift, which calls the indices `Handlers`.
+-- The index of each of these functions in the table for Swift. The enum `Handlers` has the same indices.
 local PLACES = {}
 for place, field in next, FUNCTIONS do PLACES[field] = place end
 
--- Returns the functions among the options, by place; nil without a function that makes an object deliver.
+-- Returns the table of the functions among the options; nil if none of them makes an object deliver input.
 local function functions_of(name, options)
   local functions, delivers = {}, false
   for place, field in next, FUNCTIONS do
@@ -304,7 +304,7 @@ function net.open(object, options)
   return stream, message, code
 end
 
--- All callers share one stream for each of the three.
+-- All callers share one stream for each of standard input, standard output and standard error.
 local standard = {}
 internals.standard = standard
 for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do

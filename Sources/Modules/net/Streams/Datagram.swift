@@ -27,7 +27,7 @@ public final class Datagram: RunLoop.EdgePort {
     private var isDual = false
     private let path: [UInt8]?
     private var target: String?
-    /// A buffer for messages longer than the longest of UDP.
+    /// A buffer for messages longer than the longest UDP message.
     private var large: UnsafeMutableRawBufferPointer?
 
     /// - Parameters:
@@ -176,7 +176,7 @@ public final class Datagram: RunLoop.EdgePort {
         return (bytes, net_family_of(&from) == NET_OTHER.rawValue ? nil : SmallAddress.text(&from))
     }
 
-    /// Messages of Unix sockets may be longer than the longest of UDP.
+    /// Messages of Unix sockets may be longer than the longest UDP message.
     private func roomForNext() -> UnsafeMutableRawBufferPointer {
         let usual = UnsafeMutableRawBufferPointer(start: network.scratch, count: Network.scratchSize)
         guard family == NET_LOCAL.rawValue else { return usual }

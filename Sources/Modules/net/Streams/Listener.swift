@@ -134,8 +134,8 @@ public final class Listener: RunLoop.EdgePort {
         if sockets.isEmpty { throw last ?? StreamFailure("EADDRNOTAVAIL", "no address (\(place.text))") }
     }
 
-    /// Duplicates a socket that listens already. The process that passed the socket to this one, or the next process
-    /// that serves it, keeps the original.
+    /// Duplicates a socket that listens already. The original stays open for the process that passed the socket to this
+    /// one, or for the next process that serves it.
     private func adopt(_ number: Int32) throws(StreamFailure) {
         switch net_inherit(number) {
         case Int32(NET_LISTENER.rawValue): break

@@ -20,7 +20,7 @@ public final class Network {
     /// follows: malloc would return it to the system, and each page of a new block costs a fault.
     private var spare = ByteQueue()
     private var spareDate = Int64.min
-    /// Whether the loop calls `freeSpare` before it sleeps. It does so from the first block on that was kept.
+    /// Whether the loop calls `freeSpare` before it sleeps: true once a first block was kept.
     private var hasSpare = false
     /// Items that nothing refers to any more.
     private var abandoned: [RunLoop.EdgePort] = []

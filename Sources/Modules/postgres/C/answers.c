@@ -8,7 +8,7 @@
 
 enum { SHORT_ROW = 32 };  // columns whose lengths are kept
 
-// Sets a field of the table of the answer, which is made when it is first needed, to the value at the top of the stack.
+// Sets a field of the answer's table to the value at the top of the stack. Makes the table if there is none yet.
 static void set_field(lua_State *L, const value_options *options, const char *name) {
   if (lua_isnil(L, options->answer)) {
     lua_newtable(L);
@@ -65,7 +65,7 @@ static int note_names(lua_State *L, cpostgres *it, int columns, const value_opti
   return 1;
 }
 
-// Pushes a row. `lengths`: those of the values in its first SHORT_ROW columns.
+// Pushes a row. `lengths`: the lengths of the values in the row's first SHORT_ROW columns.
 static void push_row(lua_State *L, const PGresult *result, int row, int columns, const int *lengths,
                      const value_options *options) {
   int is_list = options->is_list;

@@ -58,7 +58,7 @@ static int close_it(lua_State *L) {
   return 0;
 }
 
-// failure() -> the reason for which it could not connect; nil if it is connected
+// failure() -> the reason why the connection could not be made; nil if it was made
 static int failure(lua_State *L) {
   cpostgres *it = *cpostgres_holder(L);
   if (it && it->is_connected) lua_pushnil(L);
@@ -158,8 +158,8 @@ static int describe(lua_State *L, parameter_slot *slot) {
 
 enum { SLOTS = 16 };
 
-// Sends a statement; with a name, the prepared statement of that name. `text`: NULL if the values are on the stack,
-// from 3 on, instead of in the table at 3. Returns as send_query.
+// Sends a statement; with a name, the prepared statement of that name. `text` is NULL if the values are on the stack,
+// from index 3 on, instead of in the table at index 3. Returns what send_query returns.
 static int send_with(lua_State *L, cpostgres *it, const char *text, const char *name, size_t count,
                      parameter_slot *slots, const char **values, int *lengths, int *formats, Oid *types) {
   int has_types = 0;
@@ -258,8 +258,8 @@ static int flush(lua_State *L) {
   return 1;
 }
 
-// start() makes rows of the last statement arrive one by one instead of all at the end, and calls flush; returns its
-// result
+// start() makes rows of the last statement arrive one by one instead of all at the end, and calls flush; returns the
+// result of flush
 static int start(lua_State *L) {
   pq.PQsetSingleRowMode(cpostgres_self(L)->connection);
   return flush(L);

@@ -119,7 +119,7 @@ void cpostgres_connect(cpostgres *it) {
 
 // Cancelling ----------------------------------------------------------------------------------------------------------
 
-// Seconds within which a server must take a request.
+// Seconds within which a server must accept a cancel request.
 static const double CANCEL_SECONDS = 2;
 
 // Sends a request with the functions of libpq 17. The functions do not block, and encrypt the request if the connection

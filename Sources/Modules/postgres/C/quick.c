@@ -1,6 +1,6 @@
-// Quick calls: those without options, on an idle connection that has prepared their statement. They leave the
-// connection among the idle ones, without a lease. When other code looks at the idle connections, `claim` tells it
-// which of them are in use, so that it makes the leases then.
+// Quick calls: calls without options, on an idle connection that has prepared their statement. Such a call leaves its
+// connection among the idle ones, without a lease. Before the pool uses its idle connections, it calls `claim` for each
+// of them, and makes leases for those that quick calls use.
 #include <lauxlib.h>
 #include <time.h>
 
@@ -10,10 +10,10 @@
 
 // Further upvalues of a quick method.
 enum { KIND = DECODE + 1, SLOW, TAKE_OVER, BEGINS, ENDS, LABEL, POOL_META, BOX_META };
-// Places in the table of a connection, and in the table of a statement.
+// Indices in the table of a connection, and in the table of a statement.
 enum { BOX = 1, PREPARED, WATCH, WAIT };
 enum { NAME = 1, LAST_USE, FIRST_LABEL };  // the labels in recordings, by kind
-// Places behind the arguments of a call. The value takes the place of the statement.
+// Stack indices after the arguments of a call. The value replaces the statement.
 enum { CONNECTION = 1, HELD, STATEMENT, VALUE = STATEMENT, ANSWER, ROWS, NAMES, TOP = NAMES };
 
 enum { NOT_RECORDED = -1 };
@@ -330,7 +330,7 @@ static int belongs(lua_State *L) {
   return 0;
 }
 
-// At the end of a call, also by an error or because the task is cancelled.
+// Runs at the end of a call, even if the call ends by an error or because its task is cancelled.
 static int close_call(lua_State *L) {
   cpostgres *it = *(cpostgres **)lua_touserdata(L, 1);
   if (!it || !it->quick.is_under_way) return 0;

@@ -41,7 +41,7 @@ static void skip_comment(reader *r) {
   } while (depth > 0);
 }
 
-// Skips a quoted text behind its first quote. `has_escapes`: a backslash hides the next byte.
+// Skips a quoted text after its first quote. `has_escapes`: a backslash hides the next byte.
 static void skip_quoted(reader *r, int has_escapes) {
   if (!has_escapes) {
     skip_behind(r, '\'');
@@ -51,7 +51,7 @@ static void skip_quoted(reader *r, int has_escapes) {
     char c = *r->at++;
     if (c == '\\' && r->at < r->end) r->at++;
     if (c != '\'') continue;
-    // The text goes on behind a doubled quote, and on a further line.
+    // A doubled quote, or another quoted text on a later line, continues the text.
     const char *next = r->at;
     int has_line = next < r->end && *next == '\'';
     for (; next < r->end && is_blank(*next); next++) has_line |= *next == '\n' || *next == '\r';

@@ -22,7 +22,7 @@ local function exists(path)
   return file ~= nil
 end
 
--- Whether connections to a host leave this machine.
+-- Returns whether connections to a host stay on this machine.
 local function is_near(host)
   return host == "" or host:find "^[/@]" or host == "localhost" or host:find "^127%." or host == "::1"
 end
@@ -42,7 +42,7 @@ local function choose_trust(words)
   end
 end
 
--- The defaults for libpq, with which it notices a broken network.
+-- Defaults for libpq, so that it notices a broken network.
 local ALWAYS = {
   client_encoding = "UTF8", fallback_application_name = "rlhost", keepalives_idle = "15", keepalives_interval = "5",
   keepalives_count = "3", tcp_user_timeout = "30000",

@@ -60,7 +60,7 @@ return function(parts)
   end
 
   -- Reads answers up to that of statement number `last`, or to the end. Returns the state of the last answer. `into`
-  -- has the results, and what is bad: the number of the statement that failed, its answer and its state.
+  -- gets the results and, in `bad`, the number of the statement that failed, its answer and its state.
   local function read(self, connection, requests, into, last)
     local state
     repeat

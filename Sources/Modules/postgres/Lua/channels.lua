@@ -36,7 +36,7 @@ local function lose(link)
   if link.problem then return end
   link.problem, link.code = "ECONNRESET: the connection was lost", "ECONNRESET"
   unwatch(link)
-  -- A task that waits for an answer closes it.
+  -- A task that waits for an answer closes the connection itself.
   if link.is_busy then link.connection.box:shut() else link.connection:close() end
   if link.on_lost then link.on_lost() end
 end

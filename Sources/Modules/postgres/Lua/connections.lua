@@ -38,7 +38,8 @@ function Connection:close()
   self.box:close()
 end
 
--- For Places: the coroutine of a quick call.
+-- Called by the connection pool (runloop.data.places). Returns the coroutine that waits in a quick call on this
+-- connection, and marks the call as having a lease. Returns nil if there is no quick call.
 function Connection:claim() return self.box:claim() end
 
 --- Returns when the connection was last used.
@@ -356,7 +357,7 @@ local function wrong_parameter(what, request, bad)
 end
 
 -- Raises an error, or returns a refusal, for a request that cannot be sent. `is_known`: the text was sent before, and
--- the parameters are checked when they are sent. `index`: the request's in a batch.
+-- the parameters are checked when they are sent. `index`: the request's number in a batch.
 local function check_request(what, request, is_known, index)
   if request.count > MOST_PARAMETERS then
     local text = format("a statement has at most %d parameters, not %d", MOST_PARAMETERS, request.count)
@@ -375,7 +376,7 @@ local function check_count(what, request, failure)
   if wanted then shape.wrong_count(what, wanted, got) end
 end
 
--- Returns the table for an answer. That of one value or a count has no rows.
+-- Returns the table for an answer. A table for one value or a count has no rows.
 local function answer_for(kind) return kind ~= "value" and kind ~= "execute" and fresh() or {} end
 
 -- Returns the results that an answer without a problem has for a kind of call.

@@ -1,4 +1,4 @@
--- runloop.postgres.copies: COPY from a stream or a function, and to one. The other side's pace is ours.
+-- runloop.postgres.copies: COPY from a stream or a function, and to one. A copy is as fast as the slower side.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"

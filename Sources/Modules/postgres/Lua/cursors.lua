@@ -43,7 +43,8 @@ local function fetch(self, what, state)
   return nil, rows
 end
 
--- `parts.over(session)` returns how it has ended; `parts.lock(lease)` lets one task at a time use the connection.
+-- `parts.over(session)` returns how the session has ended; `parts.lock(lease)` lets one task at a time use the
+-- connection.
 return function(parts)
   local over, lock = parts.over, parts.lock
   return {

@@ -19,7 +19,7 @@ local MANY_STATEMENTS = "42601"
 --- Returns the common code for one of PostgreSQL's.
 function failures.code(state) return CODES[state] or CODES[state:sub(1, 2)] or "EPROTO" end
 
---- Returns the refusal that the server has sent. `index` is the statement's in a batch.
+--- Returns the refusal that the server has sent. `index` is the statement's number in a batch.
 function failures.refusal(failure, index)
   local state, message = failure.code or "XX000", failure.message or "?"
   local code = failures.code(state)

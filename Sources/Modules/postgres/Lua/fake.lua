@@ -1,5 +1,5 @@
--- runloop.postgres.fake: a PostgreSQL in this process, for tests, whose answers come from a function. libpq needs a
--- socket, so it listens on an abstract Unix socket, and speaks the protocol.
+-- runloop.postgres.fake: a PostgreSQL server in this process, for tests. A function of the test gives its answers.
+-- libpq needs a socket, so the fake listens on an abstract Unix socket and speaks the protocol.
 
 local binding = ...
 local rl = require "runloop"
@@ -244,7 +244,7 @@ local function serve(self, stream, is_awaited)
   end
 end
 
--- Listens while a database uses it, if it does not yet.
+-- Begins to listen, unless the fake listens already, has stopped, or no database uses it.
 local function listen(self)
   if self._listener or self._is_stopped or self._users == 0 then return end
   local weak = setmetatable({ self }, { __mode = "v" })

@@ -29,7 +29,7 @@ require "runloop.postgres.values"(postgres)
 
 local fakes
 
---- Makes a PostgreSQL in this process, for tests.
+--- Makes a PostgreSQL server in this process, for tests.
 function postgres.fake(fn, options)
   fakes = fakes or require "runloop.postgres.fake"
   return fakes.new(fn, options)
@@ -109,7 +109,7 @@ end
 
 local function closed(self) return nil, format("ENOTCONN: the database is closed (%s)", self._name), "ENOTCONN" end
 
--- Takes a connection that stands.
+-- Takes a connection that is still open.
 local function take(self, wait)
   self._calls = self._calls + 1
   while true do

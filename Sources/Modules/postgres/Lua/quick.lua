@@ -20,7 +20,7 @@ function quick.finish(self, lease, first, second, third, fourth)
   if not connection.is_lost and not lease.draining then
     if connection.box:is_idle() then return first, second, third, fourth end
     connection.is_lost = true
-    -- If the connection no longer stands, the server has closed it after this whole answer.
+    -- If the connection is no longer open, the server has closed it after it had sent this whole answer.
     if connection.box:stands() then
       if first ~= nil then return failures.own("EINVAL", BEGUN, "25001") end
       return first, second, third, fourth

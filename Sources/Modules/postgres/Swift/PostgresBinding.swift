@@ -13,7 +13,7 @@ enum PostgresBinding {
             .init("watch", constructs: PostgresWatch.kind) {
                 Call.run($0) { call throws(Misuse) in try PostgresWatch.make(call) }
             },
-            // note_resting(on): a thread waits for a fake, which lets virtual time pass
+            // note_resting(on): notes whether a thread waits for a fake. Such a wait does not stop virtual time.
             .init("note_resting") { thread in
                 WorkPool.noteAwaited(Call(thread).boolean(1) ? -1 : 1)
                 return 0

@@ -3,8 +3,8 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// The place of a connection in the loop. It stays there as long as the connection exists. So a task's wait for an
-/// answer takes no system call of its own, and the loop watches an idle connection without a timer.
+/// The port of a connection in the loop. The port stays in the loop as long as the connection exists. So a task's wait
+/// for an answer takes no system call of its own, and the loop watches an idle connection without a timer.
 final class PostgresWatch: RunLoop.EdgePort {
     /// Describes connections for `rl.why()`.
     final class Part: HostPart {

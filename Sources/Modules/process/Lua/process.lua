@@ -1,4 +1,5 @@
--- runloop.process: runs other programs, in pipes or in terminals of their own, and delivers signals as events. The
+-- runloop.process: runs other programs, connected to pipes or to terminals of their own, and delivers signals as
+-- events. The
 -- object of a program is in runloop.process.programs; the Linux part is in the native half.
 
 local native, internals = ...

@@ -178,7 +178,7 @@ end
 
 -- Programs without a loop -------------------------------------------------------------------------------------------
 
---- Starts a program whose output and errors go to a file, as a server of tests, which no loop watches. Returns its
+--- Starts a program that no loop watches, such as a server of tests. Its output and errors go to a file. Returns its
 --- process number, or nil and the reason.
 function programs.launch(words, changes, path, name)
   local fd, message = native.open(path, false)
@@ -329,8 +329,8 @@ local function stream_of(value)
   return type(value) == "table" and internals.stream_of and internals.stream_of(value) or nil
 end
 
--- Sends what this process has written so far to the places that the program is about to get. What the program writes
--- comes after that. Waits for a stream that is full. Returns true, or nil and the reason.
+-- Sends the buffered output of the streams and files that the program is about to get, so that the program's own output
+-- follows it. Waits for a stream that is full. Returns true, or nil and the reason.
 local function send_before(options, defaults)
   if options.terminal then return true end
   for index, field in ipairs(STANDARD) do

@@ -121,8 +121,8 @@ function Fake:_perform(client, words)
   return (answer_of(function() return command_of(words)[2](client, words) end))
 end
 
--- Runs a command, and returns its answer; nil if it blocks. If a command is refused while a transaction is collected,
--- the transaction fails.
+-- Runs a command. Returns its answer, or nil if the command blocks. If the fake refuses a command between MULTI and
+-- EXEC, EXEC fails with EXECABORT.
 local function execute(client, words)
   local answer, is_refused = answer_of(run, client, words)
   if is_refused and client.transaction then

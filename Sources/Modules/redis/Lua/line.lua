@@ -270,7 +270,7 @@ local function connect(self, options)
     rl.task { function()
       while not self.problem do
         local bytes, problem, kind = stream:read()
-        if not bytes then return self:fail(problem or "the server has closed it", kind or "ECONNRESET") end
+        if not bytes then return self:fail(problem or "the server has closed the connection", kind or "ECONNRESET") end
         receive(self, bytes)
       end
     end, keeps_alive = false }
@@ -282,7 +282,7 @@ local function connect(self, options)
     keeps_alive = false,
     on_open = function() opened:complete(true) end,
     on_data = function(_, bytes) receive(self, bytes) end,
-    on_end = function() self:fail("the server has closed it", "ECONNRESET") end,
+    on_end = function() self:fail("the server has closed the connection", "ECONNRESET") end,
     on_error = function(_, message, code)
       opened:complete(nil, message, code)
       self:fail(message, code)

@@ -128,7 +128,8 @@ end }
 
 local function hold(self, lease) return setmetatable({ lease = lease, database = self }, Hold) end
 
--- Takes a working connection from the places.
+-- Returns a lease of a connection from the pool. A connection that may be lost must first answer a PING. Returns nil
+-- and the reason if the pool gives none.
 local function take(self, wait)
   while true do
     if self._is_closed then return closed(self) end

@@ -161,7 +161,7 @@ static int connect_socket(lua_State *L) {
   where.storage.ss_family = AF_UNSPEC;
   if (!lua_isnoneornil(L, 2) && read_address(L, 2, family, &where)) return 3;
   int result, has_failed = 0;
-  // Linux reports ECONNABORTED once if the previous connection of the socket has failed, and does not try.
+  // Linux reports ECONNABORTED once if the previous connection of the socket has failed, and does not try to connect.
   do result = connect(fd, (struct sockaddr *)&where.storage, where.length);
   while (result < 0 && (errno == EINTR || (errno == ECONNABORTED && !has_failed++)));
   return answer(L, result);
@@ -236,7 +236,7 @@ static int shut(lua_State *L) {
   return answer(L, shutdown(check_fd(L, 1), luaL_checkoption(L, 2, NULL, names)));
 }
 
-// poll({ fd, … }, { "r" | "w" | "rw", … }, results) -> count. Writes for each place which operations are possible: "",
+// poll({ fd, … }, { "r" | "w" | "rw", … }, results) -> count. Writes for each index which operations are possible: "",
 // "r" …
 static int poll_now(lua_State *L) {
   for (int index = 1; index <= 3; index++) luaL_checktype(L, index, LUA_TTABLE);

@@ -1,4 +1,4 @@
--- runloop.socket.dns: names and addresses. They wait.
+-- runloop.socket.dns: names and addresses. These functions wait.
 
 local common = require "runloop.socket.common"
 local net = require "runloop.net"

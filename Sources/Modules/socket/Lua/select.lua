@@ -45,7 +45,8 @@ local function look(plan)
   return ready[1], ready[2], ready[1][1] ~= nil or ready[2][1] ~= nil
 end
 
--- Waits until one of the descriptors is ready. A task for each keeps the loop running exactly if the caller does.
+-- Waits until one of the descriptors is ready. A task for each descriptor waits; it keeps the loop running if the
+-- caller does.
 local function await(plan, limit)
   if #plan.fds == 0 then return rl.sleep(limit) end
   local waits = {}

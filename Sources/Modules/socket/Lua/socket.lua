@@ -82,7 +82,7 @@ end
 socket.gettime = rl.time
 socket.__unload = function() end
 
--- Modules that `install` puts before those of the packages. The names are looked for when they are required.
+-- Modules that `install` puts in place of those of the packages. The functions load them when they are required.
 local OURS <const> = {
   ["socket.unix"] = function() return require "runloop.socket.unix" end,
   ssl = function() return require "runloop.socket.ssl" end,

@@ -18,7 +18,7 @@ local concat, min, now = table.concat, math.min, rl.now
 local methods = {}
 local metatable = common.class("tcp", methods)
 
--- A client that is collected closes its descriptor, unless it has a stream: that closes the descriptor itself.
+-- A client that is collected closes its descriptor, unless it has a stream: then the stream closes the descriptor.
 metatable.__gc = function(self)
   if not self.stream then common.close(self) end
 end
@@ -34,7 +34,7 @@ local function limit_stream(self)
   self.stream:set_timeout((self.block or self.total) and 0 or nil)
 end
 
--- Returns the stream of a connection, which its first use makes; nil if it is closed.
+-- Returns the stream of a connection; makes it at the first use. Returns nil if the connection is closed.
 local function open(self)
   local stream = self.stream
   if stream or not self.fd then return stream end
@@ -64,7 +64,7 @@ local function without_returns(line)
   return line
 end
 
--- Bytes that a call has taken and not returned are in `self.rest`, a list of pieces, also if its task is cancelled.
+-- Bytes that a call has taken and not returned are in `self.rest`, a list of pieces, even after its task was cancelled.
 local function keep(self, bytes)
   local rest = self.rest
   if rest then rest[#rest + 1] = bytes else self.rest = { bytes } end
@@ -81,7 +81,7 @@ local function joined(self)
   return rest[1]
 end
 
--- Takes the first `count` bytes out of `self.rest`, and drops further ones up to the place `after`.
+-- Takes the first `count` bytes out of `self.rest`, and drops the bytes after them up to the position `after`.
 local function take_first(self, count, after)
   local text = joined(self)
   self.rest = after < #text and { sub(text, after + 1) } or nil
@@ -223,8 +223,8 @@ function methods.dirty(self)
 end
 
 -- Sending ------------------------------------------------------------------------------------------------------------
--- Bytes that the stream has taken count as sent: it sends them later. The stream accepts only a few more bytes than the
--- kernel.
+-- Bytes that the stream has taken count as sent: the stream sends them later. The stream accepts only a few more bytes
+-- than the kernel.
 local PIECE <const> = 65536
 
 -- Writes the bytes from `first` to `last` to the stream. Returns the index of the last byte that the stream accepted,

@@ -199,10 +199,10 @@ return function(t, core)
   t.before_each = hook("t.before_each", "before")
   --- Calls a function after each test of the group, whatever its outcome, before the functions of outer groups.
   t.after_each = hook("t.after_each", "after")
-  --- Calls a function once, before the first test of the group that runs. Everything that it begins lives as long as
+  --- Calls a function once, before the first of the group's tests that run. Everything that it begins lives as long as
   --- the group.
   t.before_all = hook("t.before_all", "before_all")
-  --- Calls a function once, after the last test of the group that runs.
+  --- Calls a function once, after the last of the group's tests that run.
   t.after_all = hook("t.after_all", "after_all")
 
   --- Calls a function when the test is over, whatever its outcome. The newest runs first.

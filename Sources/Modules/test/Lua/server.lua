@@ -89,7 +89,7 @@ local function postgres_programs()
 end
 
 -- Returns the path of a fresh database cluster for this user and version; makes it at the first call. initdb takes
--- seconds, a copy takes a tenth of one. Small files of the write-ahead log make it a quarter smaller.
+-- seconds, a copy takes a tenth of one. Small files of the write-ahead log make the cluster a quarter smaller.
 local function template(folder, version, directory)
   local cache = (getenv "XDG_CACHE_HOME" or (getenv "HOME" or "/tmp") .. "/.cache") .. "/rlhost"
   local path = format("%s/postgres-%s-%d", cache, version, user())

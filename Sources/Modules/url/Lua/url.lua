@@ -11,7 +11,7 @@ local FIELDS <const> = {
 
 local URL = { __name = "url" }
 
--- Fields that are absent are nil, so that a misspelt one would be silent.
+-- An absent field is nil, so a misspelt name would cause no error.
 function URL.__newindex(self, field, value)
   if not FIELDS[field] then misuse.unknown_field("url", field, FIELDS) end
   rawset(self, field, value)

@@ -236,7 +236,8 @@ static int step(lua_State *L) {
   }
   self->is_over = is_end;
   if (is_end || !count) close_stage(self);
-  // A few bytes can decompress to many, and a stage may wait long for the next ones.
+  // Free a large output buffer between calls: a few bytes can decompress to many, and the next input may come much
+  // later.
   if (self->output.capacity > 65536) free(self->output.bytes), self->output = (linux_bytes){0};
   return count ? count : refuse(L, self);
 }

@@ -20,7 +20,7 @@ int url_open(lua_State *L);
 /// The argument is the metatable of errors inside answers.
 int redis_open(lua_State *L);
 
-/// The second argument is a table; its element 1 is called with the name of a metric that has too many series.
+/// The second argument is a table. Its element 1 is a function that gets the name of a metric with too many series.
 int metrics_open(lua_State *L);
 /// Makes the process forget all metrics, between two tests. For Swift; any thread.
 void metrics_reset(void);
@@ -43,10 +43,10 @@ int crypto_derive(const char *name, const char *password, int password_length, c
 typedef struct bridge_source {
   /// Returns whether the loop has something to wait for, so that it keeps the run loop running.
   int (*is_active)(struct bridge_source *source);
-  /// Returns the time of CLOCK_MONOTONIC, in nanoseconds, at which it wants a turn; BRIDGE_NOW; BRIDGE_NEVER if only
-  /// its descriptor decides; or BRIDGE_IDLE if a turn would do nothing.
+  /// Returns the time of CLOCK_MONOTONIC, in nanoseconds, at which the loop needs a turn; BRIDGE_NOW; BRIDGE_NEVER if
+  /// only the loop's descriptor decides; or BRIDGE_IDLE if a turn would do nothing.
   int64_t (*date)(struct bridge_source *source);
-  /// Writes a text about the events for which it waits.
+  /// Writes a text about the events for which the loop waits.
   void (*describe)(struct bridge_source *source, char *text, size_t size);
   /// Whether the source's descriptor has been found unreadable at the end of the latest turn.
   int is_drained;

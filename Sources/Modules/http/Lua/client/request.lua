@@ -149,7 +149,7 @@ function M.make_ascii(settings, field)
   if message then settings.refusal, settings.refusal_code = ("%s: %s"):format(code, message), code end
 end
 
--- Whether a value is a table of runloop.url, which stands for its text.
+-- Returns whether a value is a URL table of runloop.url: such a table stands for its text.
 local function is_url(value)
   local metatable = type(value) == "table" and getmetatable(value)
   return type(metatable) == "table" and rawget(metatable, "__name") == "url"

@@ -1,5 +1,5 @@
--- runloop.http.client.wire: requests over a stream without libcurl: for tests of services, where they take no time,
--- and for WebSockets.
+-- runloop.http.client.wire: requests over a stream without libcurl, for tests of services and for WebSockets. In tests
+-- of services, such requests take no time.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"

@@ -28,7 +28,8 @@ end
 local Admission = {}
 Admission.__index = Admission
 
--- One HTTP/2 connection carries many requests: libcurl has to know them to share it, and may queue some.
+-- One HTTP/2 connection carries many requests. libcurl must know the requests to share the connection, and may queue
+-- some.
 local SHARED <const> = 256
 
 -- `start(exchange)` starts an admitted request. Limits: connections for each host, and in all; 0: none.

@@ -114,7 +114,7 @@ local SEEN <const> = {
   ["content-range"] = true, ["cache-control"] = true,
 }
 
--- Returns a copy of an answer's fields, and the spellings of those that matter for compression. false suppresses a
+-- Returns a copy of an answer's fields, and the spellings of the fields that matter for compression. false suppresses a
 -- field.
 local function copied(headers)
   local copy, names = {}, {}
@@ -150,8 +150,8 @@ end
 local NONE <const>, HEAD <const> = {}, native.own.HEAD
 local BARE <const> = { [204] = true, [206] = true, [304] = true }
 
--- Returns the fields of an answer, and the level with which its body has to be compressed; nil: it is sent as it is.
--- `size`: of the body, if it is known.
+-- Returns the fields of an answer, and the level with which its body has to be compressed, or nil if the body is sent
+-- as it is. `size` is the size of the body, if it is known.
 function M.plan(settings, request, status, headers, content_type, size)
   if request.is_plain or BARE[status] then return headers end
   local fields, names = copied(headers or NONE)

@@ -54,7 +54,7 @@ local function cancel(connection)
   if task then native.cancel(task) end
 end
 
--- Called at the deadline of a head, of a request, or of the silence between two.
+-- Called at the deadline of a head, of a request, or of the silence between two requests.
 local function expire(server, connection)
   connection:set_deadline(0)
   local request, unread, is_left = connection:state()

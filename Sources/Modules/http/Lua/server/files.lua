@@ -37,7 +37,7 @@ end
 
 local ENDINGS <const>, CODINGS <const> = { br = ".br", gzip = ".gz" }, { "br", "gzip" }
 
--- Opens the compressed file beside that of an answer which the client prefers and which is not older.
+-- Opens a compressed version of an answer's file: one that the client prefers and that is not older than the file.
 local function open_compressed(request, answer, file)
   if request.headers.range then return nil end
   local accepted = require("runloop.http.compress").accepted

@@ -113,7 +113,7 @@ local function send_close(self, code, reason)
   self.stream:queue(write_frame(CLOSE, payload, self.is_client, false))
 end
 
--- Closes the stream, after what is left to send, which the access log counts as sent.
+-- Closes the stream when the rest of its output is sent. The access log counts the rest as sent.
 local function close_stream(self)
   local stream = self.stream
   self.written = self.written or stream:bytes_written() + (stream:queue() or 0)
@@ -146,7 +146,8 @@ local function break_off(self, code, problem)
   return false
 end
 
--- The approximate size of an empty message, by which the limit of bytes also limits empty messages.
+-- The approximate memory of an empty message. It counts towards the limit of bytes, which so limits empty messages,
+-- too.
 local EACH <const> = 64
 
 local function deliver(self, kind, text)
@@ -348,8 +349,8 @@ function Socket:is_open()
   return not self.is_over and not self.close_sent
 end
 
--- The client's handle of a socket. The task that reads refers to the socket itself, which could never be collected
--- without a handle.
+-- The handle of a socket that a client's script gets. The task that reads refers to the socket itself, so without a
+-- separate handle the socket could never be collected.
 local methods = {}
 local Handle = objects.class("runloop.http.WebSocket", { __name = "websocket", __stays = true }, methods)
 

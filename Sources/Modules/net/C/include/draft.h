@@ -18,9 +18,9 @@ stream_draft streams_draft(void);
 typedef struct {
   void *stream;       ///< NULL if there is no outlet
   const void *owner;  ///< the stream's userdata, which has to be kept alive
-  /// Returns the place for this number of bytes; NULL if the stream takes no bytes.
+  /// Returns memory for this number of bytes at the end of the stream's buffer; NULL if the stream takes no bytes.
   void *(*room)(void *stream, size_t count);
-  /// Called when the bytes are at the place that `room` has returned. Returns the number of unsent bytes.
+  /// Called when the bytes are in the memory that `room` has returned. Returns the number of unsent bytes.
   int64_t (*filled)(void *stream, size_t count);
 } stream_outlet;
 

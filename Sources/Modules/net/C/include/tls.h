@@ -17,7 +17,8 @@ enum net_tls_result {
   NET_TLS_NAME = -3,    ///< the client has named a server: see net_tls_name and net_tls_choose
 };
 
-/// Returns 0, or an error number with the reason: ENOPKG without a usable OpenSSL. Each call tries again. Any thread.
+/// Returns 0, or an error number and the reason: ENOPKG if there is no usable OpenSSL. Each call tries again. May be
+/// called on any thread.
 int net_tls_load(char *problem, size_t size);
 
 struct net_tls_settings {

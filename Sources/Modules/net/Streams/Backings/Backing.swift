@@ -10,7 +10,7 @@ class Backing {
     /// Called when nothing more will be sent.
     func finish() {}
     func close(reset: Bool) {}
-    /// Bytes that it has accepted are still being written.
+    /// Bytes that this object has accepted are still being written.
     var isBusy: Bool { false }
     /// Waits until all accepted bytes are written. Returns 0, or the error number if some are lost.
     func finishWriting() -> Int32 { 0 }

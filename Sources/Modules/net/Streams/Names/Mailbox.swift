@@ -3,8 +3,8 @@ internal import Glibc
 internal import Linux
 internal import RunLoops
 
-/// Brings results from other threads to a loop. While it expects one, it is in the common modes and keeps the loop
-/// running; simulated time waits for it, too.
+/// Brings results from other threads to a loop. While the mailbox expects a result, it is in the common modes and keeps
+/// the loop running; simulated time waits for the result, too.
 final class Mailbox: RunLoop.EdgePort {
     private unowned let home: RunLoop
     var homeLoop: RunLoop { home }

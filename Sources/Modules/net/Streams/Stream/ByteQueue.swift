@@ -34,7 +34,7 @@ struct ByteQueue {
         if let block {
             let (first, count, capacity) = (block.pointee.first, block.pointee.count, block.pointee.capacity)
             if first + count + more <= capacity { return Self.base(block) + first + count }
-            // Room at the front is reused, unless a large part would be moved to gain little.
+            // Reuses the room at the front, unless many bytes would have to be moved for little room.
             if count + more <= capacity, first >= count {
                 memmove(Self.base(block), Self.base(block) + first, count)
                 block.pointee.first = 0

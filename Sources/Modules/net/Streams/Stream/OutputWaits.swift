@@ -1,5 +1,5 @@
-/// The waiters for a stream's output. Each waiter waits until less than its limit of bytes is left to send. They keep
-/// their order; adding, removing and finding one takes the same time for any number.
+/// The waiters for a stream's output. Each waiter waits until fewer bytes than its limit are left to send. The waiters
+/// keep their order. Adding, removing and finding a waiter takes the same time for any number of waiters.
 final class OutputWaits {
     /// Waiters with the same limit. Few different limits occur.
     private struct Line {

@@ -151,7 +151,7 @@ extension Stream {
         switch transport {
         case .socket:
             n = system.receive(fdToClose, place, room)
-            // A short read has emptied the socket, unless its end follows.
+            // After a short read the socket is empty, unless the end of the input follows.
             if n > 0, n < room, !hungUp, system.partsAreAll { (readable, socketIsReadable) = (false, false) }
         case .pipe: n = system.read(fdToClose, place, room, isNonblocking: true)
         case .polled: n = system.read(fdToClose, place, room, isNonblocking: false)
@@ -348,7 +348,7 @@ extension Stream {
         if delivers, state == .open, readable || !input.isEmpty || inputEnded { signal() }
     }
 
-    /// Stops deliveries until `goOn`, while the receiver of the last one still works on it.
+    /// Stops deliveries until `goOn`, while the receiver of the last delivery still works on it.
     public func hold() { isHeld = true }
 
     public func goOn() {
@@ -360,8 +360,8 @@ extension Stream {
     /// Whether the stream has seen the end of the input; bytes before the end may be left to read.
     public var inputHasEnded: Bool { inputEnded }
 
-    /// Lets the next read and the next write ask the kernel, whatever the last ones have found: for readers that do not
-    /// let the loop wait in between.
+    /// Lets the next read and the next write ask the kernel, whatever the last read and write have found: for owners
+    /// that do not let the loop wait in between.
     public func look() {
         guard state == .open else { return }
         (readable, writable, socketIsReadable) = (true, true, true)

@@ -29,7 +29,7 @@ extension Stream {
         if loop.isRecording { lasting = loop.noteBeginning(loop.label(of: self)) }
     }
 
-    /// Does the same for one of many connections that share a label, which the first of them makes.
+    /// Does the same for one of many connections that share a label. The first of them makes the label.
     func noteBeginning(like label: inout UInt32) {
         self.label = label
         noteBeginning()

@@ -20,8 +20,8 @@ extension Stream {
     public func setNoDelay(_ on: Bool) throws(StreamFailure) { try set { net_set_no_delay($0, on ? 1 : 0) } }
 
     /// Lets the kernel check now and then whether a silent peer is still there. In seconds; 0 keeps the system's value.
-    /// With all three, bytes that nobody acknowledges end the connection after the same time: the kernel does not ask
-    /// while it sends such bytes again, which may take a quarter of an hour.
+    /// If all three are set, unacknowledged bytes end the connection after the same time. Otherwise this may take a
+    /// quarter of an hour: the kernel does not probe the peer while it sends such bytes again.
     public func setKeepAlive(_ on: Bool, idle: Int32 = 0, interval: Int32 = 0, count: Int32 = 0) throws(StreamFailure) {
         try set { net_set_keep_alive($0, on ? 1 : 0, idle, interval, count) }
         guard on, idle > 0, interval > 0, count > 0 else { return }

@@ -59,8 +59,8 @@ extension Stream {
 
         public var size: Int { Int(parts >> 17) }
 
-        /// The length of the body; below zero if the head has no useful one. The caller has checked that all bytes of
-        /// the head are there.
+        /// The length of the body; below zero if the head has no useful length. The caller has checked that all bytes
+        /// of the head are there.
         func length(_ bytes: UnsafeRawBufferPointer) -> Int {
             let width = Int(parts >> 2 & 15)
             let offset = Int(parts >> 6 & 2047)

@@ -64,12 +64,12 @@ extension Stream {
 
     public var shortOfMemory: StreamFailure { StreamFailure(errno: ENOMEM, subject) }
 
-    /// Returns the place for more bytes; nil if writing is not allowed, or if there is no memory.
+    /// Returns memory for more bytes at the end of the queue; nil if writing is not allowed, or if there is no memory.
     public func room(for count: Int) -> UnsafeMutableRawPointer? {
         refusalToWrite == nil ? output.reserve(count) : nil
     }
 
-    /// Notes that the bytes were written there.
+    /// Notes that the bytes are in the memory that `room` has returned.
     public func filled(_ count: Int) {
         output.grow(count)
         guard state == .open else { return }
@@ -94,7 +94,7 @@ extension Stream {
         network.isDirty(self)
     }
 
-    /// Sends as much as is possible now. Calls nobody back.
+    /// Sends as much as is possible now. Calls no callback.
     func send() {
         guard state == .open || state == .flushing, outputFailure == nil else { return }
         if let tls {
@@ -171,7 +171,7 @@ extension Stream {
 
     // MARK: Waiting
 
-    /// Waits until less than `limit` bytes are left to send. The owner's `writeEnded` reports it.
+    /// Waits until less than `limit` bytes are left to send. The owner's `writeEnded` reports the end of the wait.
     ///
     /// - Parameter keepsAlive: Whether this wait keeps the loop running.
     public func waitForOutput(below limit: Int, waiter: Int, keepsAlive: Bool = true) {

@@ -6,15 +6,15 @@ public import RunLoops
 /// pair of CFReadStream and CFWriteStream.
 ///
 /// A stream is an item of its loop and is added to modes: `loop.add(stream, to: .default)`. Bytes that arrive while the
-/// loop runs in another mode stay in the kernel. A stream registers its descriptor once for each mode, and remembers
-/// whether it is readable or writable until a call returns EAGAIN or transfers less than it was offered. So a wait
-/// costs no system call.
+/// loop runs in another mode stay in the kernel. A stream registers its descriptor once for each mode. It remembers
+/// whether the descriptor is readable or writable, until a call returns EAGAIN or transfers less than the whole. So a
+/// wait costs no system call.
 ///
 /// A read that is cancelled, or meets its limit, takes nothing. A stream has one reader at a time; writes keep their
 /// order. Not thread-safe: a stream belongs to its loop's thread.
 public final class Stream: RunLoop.EdgePort {
     public let network: Network
-    /// Limits, shared by all streams of one maker.
+    /// Limits, which all streams of one maker share.
     public var settings: Settings
 
     /// Limits of streams.
@@ -56,7 +56,7 @@ public final class Stream: RunLoop.EdgePort {
     /// The kernel has reported the end of the peer's output: the end can be read.
     var hungUp = false
     var inputEnded = false
-    /// `finish` was called; and the peer has been informed.
+    /// `outputEnded`: `finish` was called. `endIsSent`: the peer has been informed.
     var outputEnded = false
     var endIsSent = false
     public internal(set) var isDirty = false

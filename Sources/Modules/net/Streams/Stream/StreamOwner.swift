@@ -1,7 +1,7 @@
 public import RunLoops
 
-/// Receives the events of streams and listeners: one object for any number of them. They call it on their loop's
-/// thread, each time as the last step of a turn, so that it may do anything.
+/// Receives the events of any number of streams and listeners. They call this object on their loop's thread, each time
+/// as the last step of a turn, so that it may do anything.
 ///
 /// This class calls the closures of a stream.
 open class StreamOwner: RunLoop.ItemOwner {

@@ -25,9 +25,8 @@ extension Stream {
         if !context.isServer { _ = session.handshake(self) }
     }
 
-    /// Gives the handshake up, and with it the stream: a handshake that has begun cannot be undone, so that reads and
-    /// writes fail from now on, and the owner has to close the stream. Does nothing if the handshake is over or has
-    /// failed.
+    /// Gives up the handshake and the stream. A handshake that has begun cannot be undone: reads and writes fail from
+    /// now on, and the owner has to close the stream. Does nothing if the handshake is over or has failed.
     public func giveUpTLS() {
         guard state == .open, let tls, !tls.isAgreed, !tls.hasFailed else { return }
         let failure = StreamFailure("TLS", "the handshake was given up (\(subject))")

@@ -39,7 +39,7 @@ final class TLSSession {
         early.free()
     }
 
-    // OpenSSL calls these two functions while one of the functions below runs, which passes the stream.
+    // OpenSSL calls these two functions only while one of the functions below runs. That function passes the stream.
     private static let reader: net_tls_reader = { stream, bytes, count in
         guard let stream, let bytes else { return -1 }
         let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()

@@ -5,17 +5,18 @@
 #include <lua.h>
 #include <stdint.h>
 
-/// A connection, which the Lua object and threads that work for it hold together.
+/// A connection. Its Lua object and the threads that work for it each have a reference to it.
 typedef struct cpostgres cpostgres;
 
 /// Loads libpq. Returns NULL, or the reason why libpq cannot be loaded.
 const char *cpostgres_load(void);
 
-/// Returns the connection at an index of the stack, held once more; NULL for another value, or if it is closed.
+/// Returns the connection at an index of the stack, with a further reference. Returns NULL for another value, or if the
+/// connection is closed.
 cpostgres *cpostgres_hold(lua_State *L, int index);
-/// Releases the connection; the last holder closes and frees it.
+/// Releases a reference. With the last one, the connection is closed and freed.
 void cpostgres_release(cpostgres *it);
-/// Connects, with all waits. Any thread.
+/// Connects. Blocks until the connection is made or has failed. Any thread.
 void cpostgres_connect(cpostgres *it);
 /// Asks the server to end the statement that runs. Any thread. Blocks.
 void cpostgres_cancel(cpostgres *it);

@@ -31,7 +31,9 @@ function cause(l, i) {
   if (run && run.mode !== l.mode[i] && Math.min(run.end, start) - Math.max(run.start, due) >= late / 2)
     return { mode: run, text: `the loop ran in mode ${label(run.mode).text} meanwhile, which does not serve it` };
   if (asleepBetween(l, due, start) >= late / 2) {
-    return { text: "the loop went on sleeping: the system woke it late, or the mode does not serve it" };
+    return {
+      text: "the loop went on sleeping: the system woke the loop late, or the loop's mode does not serve the callback",
+    };
   }
   const depth = l.row[i];
   let best = null;

@@ -152,7 +152,7 @@ async function load() {
   for (const l of threads.values()) l.finish();
 }
 
-// Reads names, and facts about the whole recording.
+// Reads metadata events: names, and properties of the whole recording.
 function learn(told) {
   for (const [number, kind, text, place] of told.names || []) {
     const key = kind + "\n" + text + "\n" + place;  // equal names of several processes

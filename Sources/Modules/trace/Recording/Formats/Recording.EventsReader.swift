@@ -117,7 +117,7 @@ extension Recording {
             do throws(SystemError) { try retelling.tell(event) } catch { throw .refused(error) }
         }
 
-        /// Reads names, and facts about the whole recording.
+        /// Reads metadata events: names, and properties of the whole recording.
         private func metadata(
             _ name: String, _ process: Int64, _ track: Event.Track, _ argument: (String) -> JSONReader.Value?
         ) throws(Conversion.Failure) {

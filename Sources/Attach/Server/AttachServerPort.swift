@@ -21,7 +21,7 @@ final class AttachServerPort: @unchecked Sendable {
     private var port: RunLoop.MessagePort?
     private var seats: [Int: Seat] = [:]
     private var isEnding = false
-    /// Requests for the process's place, or for an interruption.
+    /// Unanswered requests to report which code the Lua thread is running, or to interrupt that code.
     private var curious: [Curious] = []
     /// Loops that were asked to record. Kept, so that no new loop gets the memory address of an old one.
     private var askedToRecord: [ObjectIdentifier: RunLoop.Handle] = [:]

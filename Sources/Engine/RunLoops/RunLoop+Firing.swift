@@ -17,7 +17,8 @@ extension RunLoop {
             }
         }
         let end = batch.count
-        // If a nested run follows, the rest of the batch must come before anything that becomes ready from now on.
+        // Queue the timers' next turn now: in a nested run, the rest of the batch must come before ports that become
+        // ready from now on.
         if end - start > 1 { queueTimersBehindPorts(mode) }
         for index in start..<end {
             batch.prefetch(index + 2)
@@ -92,7 +93,8 @@ extension RunLoop {
 
     /// Calls the callback. Meanwhile `isFiring` keeps the timer from firing again and its memory from being freed.
     ///
-    /// - Parameter turn: The arguments of `reschedule`. Nil if the timer fires by hand and keeps its date.
+    /// - Parameter turn: The arguments for `reschedule`; nil if `fire` was called, after which the timer keeps its
+    ///   date.
     @inline(__always)
     private func call(_ node: NodePointer, missed: Int, _ turn: (now: Probe.Reading, skipped: Int64)?) {
         let outer = innermostFiring
@@ -132,7 +134,7 @@ extension RunLoop {
         return nodes
     }
 
-    /// Takes a timer out of all modes. A shorter `move(node, to: nil)`, since most timers end here.
+    /// Takes a timer out of all modes. A faster `move(node, to: nil)`, since most timers end here.
     func forget(_ node: NodePointer) {
         guard let queue = node.pointee.queue else { return }
         node.pointee.queue = nil

@@ -19,7 +19,7 @@ extension RunLoop {
             }
             if item.commonIn.isEmpty { item.commonIn = alone } else { item.commonIn += alone }
         }
-        // A source's callback for entering a mode may remove the source again, which ends the walk.
+        // A source's callback for entering a mode may remove the source again, which ends this iteration.
         for mode in commonModes where isCommon(item) { enter(item, state(of: mode)) }
     }
 
@@ -59,7 +59,7 @@ extension RunLoop {
             hold(port)
         }
         mode.insert(item)
-        // This step comes last: a source now calls its callback, which may do anything.
+        // `didEnter` comes last: a source then calls its `schedule` callback, which may change anything.
         if item.isPort || !(item is Source) {
             if item.modes.isEmpty { item.modes = mode.alone } else { item.modes.append(mode) }
         }
@@ -102,8 +102,8 @@ extension RunLoop {
         return (commonItems.values + common).sorted { $0.age < $1.age }.map(\.item)
     }
 
-    /// Retains a port, in a table of the loop rather than one of each mode: most ports are in one mode, and a program
-    /// with many ports rarely asks for them.
+    /// Retains a port, in one table for the whole loop. Most ports are in one mode, and a program with many ports
+    /// rarely lists the ports of a mode, so tables for each mode are not worth their memory.
     private func hold(_ port: PortBase) {
         guard port.place < 0 else { return }
         port.place = Int32(ports.count)

@@ -1,6 +1,6 @@
 extension RunLoop {
-    /// The default mode, the modes that hold something, run, or were created since the last pass began, and the common
-    /// modes that have ever held something. CFRunLoopCopyAllModes.
+    /// The names of these modes: the default mode; modes that hold something, run, or were created since the last pass
+    /// began; common modes that have ever held something. CFRunLoopCopyAllModes.
     public var modeNames: [Mode] {
         if handle.mayHaveMail { takeMail() }
         let requested = requestedModes
@@ -53,7 +53,8 @@ extension RunLoop {
         return date == .max ? nil : Instant(nanoseconds: date)
     }
 
-    // A loop over few modes instead of a dictionary: comparing short strings is faster than hashing them.
+    // Few modes are searched one by one instead of in a dictionary: comparing short strings is faster than hashing
+    // them.
     func existingState(of name: Mode) -> ModeState? {
         modesByName.isEmpty ? modes.first { $0.name == name } : modesByName[name]
     }
@@ -83,8 +84,7 @@ extension RunLoop {
         return state
     }
 
-    /// Whether forgetting the mode would change nothing that a caller can see. Common modes and the default mode are
-    /// never unused.
+    /// Whether a caller could not notice that the mode is dropped. Common modes and the default mode are never unused.
     private func isUnused(_ mode: ModeState, _ requested: Set<Mode>) -> Bool {
         mode.isVacant && !mode.isCommon && mode.name != .default && !runs.contains { $0.mode === mode }
             && !requested.contains(mode.name)
@@ -95,8 +95,8 @@ extension RunLoop {
         Set(requestQueues.elements.flatMap { $0._withUnsafeGuaranteedRef { $0.count > 0 ? $0.modes : [] } })
     }
 
-    /// Forgets all unused modes together once there are many: a program may create a mode for each conversation. So the
-    /// cost for each mode is small, and leaving a mode costs nothing.
+    /// Drops all unused modes together once there are many, since a program may create a mode for each conversation.
+    /// The amortized cost for each mode is small, and leaving a mode costs nothing.
     private func dropUnusedModes() {
         dropEmptyTimerQueues()
         dropEmptyRequestQueues()

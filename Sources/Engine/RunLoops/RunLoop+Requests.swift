@@ -21,7 +21,7 @@ extension RunLoop {
     /// Queues a request in the common modes with order 0. Allocates no memory.
     @discardableResult
     public func perform(_ owner: RequestOwner, _ context: Int) -> RequestToken {
-        if handle.mayHaveMail { takeMail() }  // requests of other threads came first
+        if handle.mayHaveMail { takeMail() }  // other threads have queued their requests earlier
         let queue = commonRequests ?? requestQueue([.common], 0)
         commonRequests = queue
         return perform(owner, context, queue, retains: false)
@@ -87,9 +87,8 @@ extension RunLoop {
         }
     }
 
-    /// Whether the next wait will really wait, as far as requests and timers decide. For observers of `.beforeWaiting`:
-    /// the loop also calls them before a wait that a queued request or an overdue timer ends at once. O(number of
-    /// queues).
+    /// Whether no queued request and no overdue timer would end the next wait at once. Observers of `.beforeWaiting`
+    /// need this, since the loop also calls them before a wait that ends at once. O(number of queues).
     package var hasNothingToDo: Bool {
         guard let run = runs.last else { return true }
         if !run.mode.timersAreTaken, timersAreDue(run.mode) { return false }
@@ -227,7 +226,7 @@ extension RunLoop {
         return best
     }
 
-    /// Takes over the requests, messages and stops of other threads.
+    /// Queues the requests of other threads in this loop, and handles their messages and stops.
     func takeMail() {
         let mail = handle.takeMail()
         for run in runs where mail.stops.contains(run.number) { run.isStopped = true }

@@ -3,7 +3,7 @@ extension RunLoop {
     /// loop does this itself when its thread ends. The loop's `handle` does nothing from then on.
     public func close() {
         let mail = handle.close()
-        withExtendedLifetime(mail) {}  // destroys the contents without holding the lock
+        withExtendedLifetime(mail) {}  // the closures are destroyed here, while the lock is not held
         removeAll()
     }
 
@@ -17,7 +17,7 @@ extension RunLoop {
     }
 
     /// Restores the initial state: no items, no requests, the initial modes and sequence. Items are removed, not
-    /// invalidated. For hosts that use one thread's loop for several programs in turn, as a test runner does.
+    /// invalidated. A host calls this if it uses one thread's loop for several programs in turn, as a test runner does.
     ///
     /// Traps while the loop runs.
     public func reset() {

@@ -3,19 +3,19 @@ internal import CLinux
 // Before a long sleep, in step 7 of a pass, the loop gives memory back to the system.
 
 extension RunLoop {
-    /// Nanoseconds. A sleep longer than this leaves time for work that can wait. Clocks and animations sleep for longer
-    /// than this between two changes, so such programs return the memory of a burst, too.
+    /// Nanoseconds. Before a sleep longer than this, the loop does work that can wait. Even programs that redraw a
+    /// clock or an animation sleep for longer than this, so they give the memory of a burst back, too.
     static let longSleep: UInt64 = 5_000_000
 
-    /// Nanoseconds. A rest that was put off comes after this time without an event.
+    /// Nanoseconds. If the loop has put a rest off, it rests after this time without an event.
     static let restDelay: Int64 = 1_000_000_000
     /// After this number of events, the loop rests before its next long sleep.
     private static let manyEvents: UInt64 = 64
     /// Nanoseconds. A loop that a timer wakes again and again rests at least this often.
     private static let restInterval: Int64 = 250_000_000
 
-    /// Whether the last rest was so recent that the next one can be put off. A rest takes 640 instructions, a tenth of
-    /// what an echo of 64 bytes takes.
+    /// Whether the last rest was so recent that the next one can be put off. Costs if removed: 640 instructions before
+    /// each long sleep, a tenth of those for an echo of 64 bytes.
     func hasRested(_ timeout: Int64, until deadline: Int64) -> Bool {
         guard poller.isReal, !restIsWanted, dispatches &- restedAt < Self.manyEvents else { return false }
         return deadline == .max || deadline - timeout - restDate < Self.restInterval
@@ -38,7 +38,7 @@ extension RunLoop {
             restDate = poller.now()
             return min(pause, linux_give_memory_back(restDate))
         }
-        // The handler may have called foreign code.
+        // The handler may have called foreign code, which takes time.
         probe.interrupted()
         dispatches += 1
         let isOver = run.wakeIsPending || isStopped(run) || !wasEmpty && isEmpty(run.mode)

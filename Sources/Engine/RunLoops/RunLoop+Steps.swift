@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Synchronization
 
-// The steps of a pass that call others: observers, custom sources, and the event that woke the loop.
+// The steps of a pass that run callbacks: observers, custom sources, and the event that woke the loop.
 
 extension RunLoop {
     @inline(__always)
@@ -144,13 +144,13 @@ extension RunLoop {
         dispatches += 1
         guard port.isValid else { return !port.isInner }
         if port.asksKernel, port.modes.count == 1, findsMore(mode) {
-            // Another port is next. Whether this port is still ready is checked at its turn.
+            // Another port is next. The loop checks at this port's turn whether it is still ready.
             if !mode.ready.contains(port) { mode.ready.append(port) }
             return !port.isInner
         }
         guard port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
         // The port is still ready, so it goes to the end of the queue, after ports that became ready meanwhile. Due
-        // timers go before it: `look` may list this very port, which its callback has made ready again.
+        // timers go before it: `look` may also list this port, if its callback has made it ready again.
         for mode in port.modes {
             queueDueTimers(mode)
             look(mode)

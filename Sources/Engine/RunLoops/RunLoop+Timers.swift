@@ -72,7 +72,7 @@ extension RunLoop {
 
     // MARK: Queues
 
-    /// Adds a timer that is in no mode. A shorter `move`.
+    /// Adds a timer that is in no mode. A faster `move` for this case.
     private func insert(_ node: NodePointer, _ queue: TimerQueue) {
         node.pointee.queue = Unmanaged.passUnretained(queue)
         queue.enter(node)
@@ -115,7 +115,7 @@ extension RunLoop {
     }
 
     private func move(_ node: NodePointer, toModes modes: [ModeState], isCommon: Bool) {
-        // A common timer keeps a queue without modes, since it enters modes that become common later.
+        // A common timer stays in a queue even if the queue has no modes, since modes may become common later.
         move(node, to: modes.isEmpty && !isCommon ? nil : queue(modes, isCommon: isCommon))
     }
 
@@ -162,8 +162,8 @@ extension NodePointer {
         }
     }
 
-    /// Delays a timer that is due by the loop's clock, but not yet by the clock of its owner. The timer
-    /// stays in its modes, even if it does not repeat, and the loop asks the owner again at `date`.
+    /// Delays a timer that is due by the loop's clock, but not yet by its owner's clock. The timer stays in its modes,
+    /// even if it does not repeat, and is due again at `date`.
     public func putOff(until date: Int64) {
         setFireDate(date)
         pointee.isPutOff = true
@@ -176,7 +176,7 @@ extension NodePointer {
         pointee.queue?._withUnsafeGuaranteedRef { $0.countIdle(self, keeps ? -1 : 1) }
     }
 
-    /// Whether a timer that does not keep the loop running may bring an answer: see `RunLoop.Item.mayAnswer`.
+    /// Sets `mayAnswer`, for a timer that does not keep the loop running: see `RunLoop.Item.mayAnswer`.
     package func setMayAnswer(_ may: Bool) {
         guard may != pointee.mayAnswer else { return }
         pointee.mayAnswer = may

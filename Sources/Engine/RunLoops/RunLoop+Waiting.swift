@@ -4,8 +4,8 @@ internal import CLinux
 
 extension RunLoop {
     /// Step 5: returns a port that is ready, to be handled without before- and after-waiting. Only the documented
-    /// sequence has this step, and only observers of waiting can see it: without them the loop saves this call to the
-    /// kernel.
+    /// sequence has this step, and only observers of waiting can notice it. Without such observers the loop skips this
+    /// system call.
     func portReadyAtOnce(_ mode: ModeState) -> Unmanaged<PortBase>? {
         guard sequence == .documented, !mode.observed.isDisjoint(with: [.beforeWaiting, .afterWaiting]),
             mode.portCount > 0
@@ -13,8 +13,8 @@ extension RunLoop {
         dropStale(mode)
         if mode.ready.count == 0 { endTurn() }
         if mode.ready.count == 0 { look(mode) }
-        // Timers are queued after the ports that are queued already, but a port that is always ready must not starve
-        // them.
+        // Timers come after the ports that are queued already. Queue them now, since a port that is always ready must
+        // not starve them.
         queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
         mode.ready.removeFirst()
@@ -30,7 +30,7 @@ extension RunLoop {
         if let event = takeReady(mode) {
             handle.clearWakeUp()
             if wantsTurnEnd {
-                // Something may always be ready, so end the turn after 64 events at the latest.
+                // Ports may always be ready, so end the turn after 64 events at the latest.
                 turnLength += 1
                 if turnLength >= 64 { endTurn() }
             }
@@ -39,7 +39,8 @@ extension RunLoop {
         if wantsTurnEnd {
             endTurn()
             if mode.ready.count > 0 {
-                // Ports may make each other ready at each end of a turn: others have their turn after 64 events.
+                // At each end of a turn, ports may make each other ready again. So ask the kernel for other events
+                // after 64 such turns.
                 busyTurns += 1
                 if busyTurns >= 64 {
                     busyTurns = 0
@@ -76,13 +77,13 @@ extension RunLoop {
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }
             if woken || !mayWait || poller.now() >= run.deadline { return .nothing }
-            // The wait has ended neither by an event nor by the end of its time, but by a signal or a stale wake-up.
-            // Continue to sleep.
+            // A signal or a stale wake-up has ended the wait, not an event or the timeout. Continue to sleep.
         }
     }
 
     /// Returns the date at which to wake for the mode's timers: the date of the last timer that is due before any
-    /// tolerance ends. So timers with close dates share a wake-up, and a timer without neighbours is on time.
+    /// tolerance ends. So timers with close dates share a wake-up, and a timer with no other timer within its tolerance
+    /// fires on time.
     func wakingDate(_ mode: ModeState) -> Int64 {
         var first = Int64.max
         for queue in mode.timers.elements { first = min(first, queue._withUnsafeGuaranteedRef { $0.heap.firstDate }) }
@@ -140,8 +141,8 @@ extension RunLoop {
     func queueReady(_ mode: ModeState, _ descriptors: DescriptorSet, _ count: Int) {
         // The kernel's count is not trusted beyond the capacity of `events`.
         descriptors.forEachReady(events, min(count, 64)) { port, found in
-            // An edge-triggered port must see each change, also while it is queued: the kernel reports a change only
-            // once.
+            // The kernel reports a change of an edge-triggered descriptor only once, so its port must be told also
+            // while it is queued.
             if mode.ready.contains(port) {
                 if port.isEdgeTriggered { _ = port.find(found) }
                 return
@@ -170,7 +171,7 @@ extension RunLoop {
         return date != .max && date <= poller.now()
     }
 
-    /// Queues timers that have become due because they were added or moved, not because time has passed: after all
+    /// Queues timers that are due because they were added or moved, not because time has passed. They come after all
     /// ports that are ready now.
     func noteDueTimers(_ queue: TimerQueue) {
         for mode in queue.modes where timersAreDue(mode) { queueTimersBehindPorts(mode) }
@@ -180,7 +181,7 @@ extension RunLoop {
     /// looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
         guard mode.portCount > 0, !mode.ready.holdsTimers else { return }
-        if handle.mayHaveMail { takeMail() }  // messages that were sent before come first
+        if handle.mayHaveMail { takeMail() }  // messages sent earlier come first
         look(mode)
         mode.ready.appendTimers()
     }
@@ -210,9 +211,9 @@ extension RunLoop {
         return .timers
     }
 
-    /// Checks whether another descriptor is ready, if that is worth a system call. If further descriptors are always
-    /// ready, this check replaces the one after the last port. If it finds none, the loop is about to sleep and will
-    /// check anyway, so the next 15 calls skip the check.
+    /// Checks whether another descriptor is ready, if that is worth a system call. As long as further descriptors are
+    /// found, this check replaces the one that the last port would make. If the check finds none, the loop is about to
+    /// sleep and polls anyway, so the next 15 calls skip the check.
     func findsMore(_ mode: ModeState) -> Bool {
         guard mode.ready.count == 0 else { return false }
         guard looksInVain == 0 else {

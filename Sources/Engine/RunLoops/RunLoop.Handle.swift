@@ -17,8 +17,8 @@ extension RunLoop {
         /// 0: the loop is awake; 1: it sleeps; 2: a thread has called `wakeUp`. Only the change from 1 to 2 costs a
         /// system call.
         private let sleep = Atomic<UInt8>(0)
-        /// The number of wake-ups that ended a sleep, which only the loop writes, and the number of their system calls
-        /// that have returned, which any thread writes. The descriptors may be closed when both are equal.
+        /// `writesBegun`: the number of wake-ups that ended a sleep; only the loop writes it. `writesDone`: how many of
+        /// their system calls have returned; any thread writes it. The descriptors may be closed when both are equal.
         private let writesBegun = Atomic<UInt>(0)
         private let writesDone = Atomic<UInt>(0)
         /// The caller that last woke the loop, for recordings: a label in the upper half, a flow in the lower half.
@@ -30,7 +30,7 @@ extension RunLoop {
         private let attention = Atomic<Bool>(false)
         private let box = Lock(Mailbox())
 
-        /// The ways in which a thread can wake the loop of another; `word` is the name in recordings.
+        /// The ways in which a thread can wake another thread's loop; `word` is the name in recordings.
         enum WakingCall: Int, CaseIterable {
             case wakeUp, perform, stop, message, signal
             var word: String { self == .wakeUp ? "wake_up" : "\(self)" }
@@ -45,7 +45,7 @@ extension RunLoop {
             /// The name of the last caller of `stop(by:)` while no run was in progress, since the last run began.
             var earlyStop: String?
             var performs: [(modes: [Mode], order: Int, flow: UInt32, body: @Sendable (RunLoop) -> Void)] = []
-            /// Ports that have received a message.
+            /// Ports that have received a message since the loop last took its mail.
             var ports: [Port] = []
         }
 
@@ -169,7 +169,7 @@ extension RunLoop {
             return true
         }
 
-        /// Returns and clears the caller that ended the last sleep, as in `waker`; 0 if unknown.
+        /// Returns `waker`, which names the caller that ended the last sleep, and clears it; 0 if unknown.
         func takeWaker() -> UInt64 {
             let taken = waker.load(ordering: .relaxed)
             // A plain store is enough: threads write `waker` only while the loop sleeps.
@@ -212,7 +212,7 @@ extension RunLoop {
 
         /// - Parameter heedsEarlyStop: Whether a stop that came before the run applies to it. If false, such a stop is
         ///   forgotten.
-        /// - Returns: Whether such a stop applies to the run.
+        /// - Returns: Whether a stop that came before the run applies to it.
         func beginRun(_ number: UInt64, heedsEarlyStop: Bool) -> Bool {
             box.withLock { box in
                 box.runs.append(number)

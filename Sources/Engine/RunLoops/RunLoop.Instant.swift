@@ -27,7 +27,7 @@ extension RunLoop {
             return duration < .zero ? .longAgo : .never
         }
 
-        /// Does the same with nanoseconds, in a tenth of the time.
+        /// Adds nanoseconds, and saturates like `+`, which takes ten times as long.
         package func later(by nanoseconds: Int64) -> Instant {
             Instant(nanoseconds: self.nanoseconds.addingSaturating(nanoseconds))
         }

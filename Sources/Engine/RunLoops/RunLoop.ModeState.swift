@@ -16,7 +16,7 @@ extension RunLoop {
         var hasRun = false
         /// Whether the mode is in the loop's `modesToSpare`.
         var isSpare = false
-        /// An array of this mode alone. All items that are only in this mode share it, and nearly all items are.
+        /// An array that contains only this mode. All items that are in no other mode share it: nearly all items.
         lazy var alone = [self]
 
         /// Sorted by order, then by addition.
@@ -26,15 +26,15 @@ extension RunLoop {
         /// The number of observers for each activity, by its bit.
         private var listeners = SIMD8<Int>()
 
-        /// As long as the mode has few items, its sources are in the order of addition. Sources are performed by order
-        /// and time of signal, which is known only then. Retained; in raw memory, since each pass reads it.
+        /// The sources; in the order of addition as long as there are few. A pass performs them by order and by time of
+        /// signal, so it sorts the signalled ones. Retained; in raw memory, since each pass reads it.
         let sources = RawBuffer<Unmanaged<Source>>(capacity: 1)
         /// The index of each source if there are many. Tasks that wait for other threads are sources, and there may be
         /// ten thousand.
         private var places: [UnsafeMutableRawPointer: Int] = [:]
         private static let few = 64
-        /// The number of sources that have left. While it is unchanged, all sources that were in the mode are still in
-        /// it.
+        /// The number of sources that have left the mode. While this number is unchanged, a caller knows that its
+        /// sources are still in the mode.
         private(set) var departures = 0
         /// Set on any thread when a source in this mode may be signalled.
         let hasSignals = Atomic<Bool>(false)
@@ -43,14 +43,14 @@ extension RunLoop {
         private(set) var portCount = 0
         /// The number of sources and ports in the mode that do not keep the loop running.
         private var idleItems = 0
-        /// The number of sources and ports that may bring an answer: see `Item.mayAnswer`.
+        /// The number of sources and ports with `Item.mayAnswer`.
         private var answering = 0
         /// Ports, and the timers' turn, in the order in which they became ready.
         let ready = ReadyQueue()
         /// The descriptors of the mode's ports; created for the first port.
         private(set) var descriptors: DescriptorSet? { didSet { noteDescriptors() } }
-        /// `descriptors`, or the loop's `wakeOnly` if nil. A run in this mode sleeps with this set. Unmanaged, since a
-        /// strong reference would be counted in each pass.
+        /// The set with which a run in this mode sleeps: `descriptors`, or the loop's `wakeOnly` if that is nil.
+        /// Unmanaged, since each pass would change the reference count of a strong reference.
         private(set) var sleepsWith: Unmanaged<DescriptorSet>
 
         /// Whether an outer run has taken the timers' turn and has not fired them yet, because an observer of the end
@@ -77,14 +77,15 @@ extension RunLoop {
 
         private func noteDescriptors() { sleepsWith = .passUnretained(descriptors ?? loop.wakeOnly) }
 
-        /// Whether anything in the mode could happen, apart from queued requests. Observers do not count.
+        /// Whether the mode holds an item that keeps a run going. Queued requests are not considered. Observers do not
+        /// count.
         var holdsItems: Bool {
             if portCount + sources.count > idleItems { return true }
             return timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > $0.idle } }
         }
 
-        /// Whether the mode has an item with `mayAnswer`: it keeps a run going only while other code waits for an
-        /// answer.
+        /// Whether the mode has an item with `mayAnswer`. Such an item keeps a run going only while other code waits
+        /// for a result.
         var mayAnswer: Bool {
             answering > 0 || timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.answering > 0 } }
         }

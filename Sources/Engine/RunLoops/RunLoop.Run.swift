@@ -5,7 +5,7 @@ extension RunLoop {
         let number: UInt64
         var deadline = Int64.max
         let returnsAfterSource: Bool
-        /// Valid when the run is over.
+        /// The reason why the run ended; valid when the run is over.
         var result = RunResult.finished
         /// Whether the run makes one pass that does not wait.
         let polls: Bool

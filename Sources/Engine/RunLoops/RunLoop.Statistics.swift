@@ -17,8 +17,8 @@ extension RunLoop {
         public internal(set) var observers = 0
         public internal(set) var requests = 0
 
-        /// Records a callback that began at `start` and ends now. Returns the end. Both in nanoseconds of the coarse
-        /// clock.
+        /// Records a callback that began at `start` and ends now. Returns the present time. Both times are nanoseconds
+        /// of the coarse clock.
         @discardableResult
         mutating func note(callbackSince start: Int64) -> Int64 {
             let end = linux_monotonic_coarse()

@@ -1,8 +1,8 @@
 extension RunLoop {
     /// The name of a set of items that a loop serves together. CFRunLoopMode, NSRunLoopMode.
     ///
-    /// Any string can be a mode. A mode is created when something is added to it. The loop forgets a mode that holds
-    /// nothing and is not run, unless it is a common mode.
+    /// Any string can be a mode. A mode is created when something is added to it. A loop may drop a mode that holds
+    /// nothing and in which it does not run, unless the mode is common.
     public struct Mode: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -56,13 +56,13 @@ extension RunLoop {
 
     /// The reason why a run ended. CFRunLoopRunResult, with its numbers.
     public enum RunResult: Int, Sendable {
-        /// The mode has no item that could still call back.
+        /// The mode holds nothing that could still call back.
         case finished = 1
         /// The run was stopped.
         case stopped = 2
         /// The time limit has passed.
         case timedOut = 3
-        /// A source or port was handled, and the run had to return after the first.
+        /// A source or port was handled, and `returnAfterSource` was true.
         case handledSource = 4
     }
 

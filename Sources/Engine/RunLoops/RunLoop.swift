@@ -30,27 +30,28 @@ public final class RunLoop {
     public var wakeHandler: (() -> Void)?
     /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
-    /// Counts the ends of turns after which a port was ready, since the loop last asked the kernel for events.
+    /// Since the loop last asked the kernel for events: how often a port was ready after `turnEndHandler` had been
+    /// called.
     final var busyTurns = 0
     /// The steps report to the probe what the loop does.
     @usableFromInline package internal(set) var probe: Probe
     /// Called once, on the loop's thread, when the loop has been running for a second: the owner then decides whether
     /// to record it.
     package var whenItLasts: ((RunLoop) -> Void)?
-    /// Whether code waits for an answer that an item with `mayAnswer` may bring. Called when nothing else keeps the
-    /// loop running.
+    /// Whether code waits for a result that an item with `mayAnswer` may bring. Called when nothing else keeps the loop
+    /// running.
     package var awaitsAnswer: ((RunLoop) -> Bool)?
-    /// Whether a mode that holds nothing else must keep running, because it serves the loop of a library that has
-    /// something to wait for.
+    /// Whether a run in a mode must go on although the mode holds no items, because another library's event loop is
+    /// polled in this mode and still waits for something.
     package var staysForOthers: ((RunLoop, Mode) -> Bool)?
     /// Called on the loop's thread before a long sleep, in real time only. The function does work that can wait, in
     /// steps of a few milliseconds. The function returns the nanoseconds until its next call: 0 if it has done a step
     /// and may have more, `.max` if it needs no call before the next long sleep.
     package var restHandler: ((RunLoop) -> Int64)?
-    /// Whether the work must be done before the next long sleep: some of it is left, or the owner of the handler has
-    /// found new work.
+    /// Whether `restHandler` must be called before the next long sleep: its last call has left work, or the handler's
+    /// owner has found new work.
     package var restIsWanted = true
-    /// The date of the last rest, and the value of `dispatches`.
+    /// The date of the last call of `restHandler`, and the value of `dispatches` at that time.
     var restDate = Int64.min
     var restedAt: UInt64 = 0
     /// Returns the label of an item for recordings, or 0 if the item reports its label when it calls back. If nil,
@@ -68,7 +69,7 @@ public final class RunLoop {
     var modeLimit = RunLoop.usualModes
     /// Modes that have lost their last port and still own a descriptor set; the most recent last.
     var modesToSpare: [ModeState] = []
-    /// Modes that the loop has forgotten, and in which it had run.
+    /// The names of dropped modes in which the loop had run.
     var modesThatRan: Set<Mode> = []
     var commonModes: [Mode] = [.default]
     /// The sources and observers that were added to the common modes, with their order of addition. Common ports are in
@@ -81,7 +82,7 @@ public final class RunLoop {
     var timerQueueLimit = 64
     /// The queue of the timers that are in exactly the common modes. The queue is also in `timerQueues`.
     var commonQueue: Unmanaged<TimerQueue>?
-    /// An array of this loop alone, which all its common items share.
+    /// An array that contains only this loop. All common items of the loop share it.
     private(set) lazy var alone = [Unmanaged.passUnretained(self)]
     /// The number of ports in the loop's modes. If it is 0, timers need no place in a queue of ready items.
     var portCount = 0
@@ -90,7 +91,7 @@ public final class RunLoop {
     var innermostFiring: NodePointer?
     /// The latest time read from the clock, in nanoseconds.
     var latestNow: Int64 = 0
-    /// Sorted by order; retained. The buffer is raw memory, since each pass reads it.
+    /// Sorted by order; retained. In raw memory: each pass reads the buffer, and should not count references.
     let requestQueues = RawBuffer<Unmanaged<RequestQueue>>(capacity: 4)
     /// When `requestQueues` exceeds this count, the loop drops empty ones.
     var requestQueueLimit = 32
@@ -203,8 +204,7 @@ public final class RunLoop {
             returnsAfterSource: returnAfterSource, heedsEarlyStop: heedsEarlyStop)
         begin(run)
         defer { end(run) }
-        // `begin` clears wake-ups. So an attention that was raised before the run has no wake-up any more: check for it
-        // here.
+        // `begin` has cleared the wake-up of a `raiseAttention` that came before the run, so check for attention here.
         if handle.takeAttention() { heed() }
 
         notify(.entry, mode)  // 1. observers: the run begins

@@ -14,10 +14,10 @@ extension RunLoop {
         /// The events that the port watches for now.
         var interest: FDPort.Events { [] }
 
-        /// Notes events that the kernel reported. Returns whether any of the events concern this port.
+        /// Stores events that the kernel has reported. Returns whether any of the events concern this port.
         func find(_ events: FDPort.Events) -> Bool { false }
 
-        /// Reports that the descriptor has changed its file, or cannot be watched.
+        /// Called when the descriptor's number refers to another file now, or the descriptor cannot be watched.
         func loseDescriptor(_ error: SystemError) {}
     }
 }

@@ -28,15 +28,15 @@ extension RunLoop {
             keepsAlive = false
         }
 
-        /// Whether the port keeps the loop running, unless it is in the background. Initially false.
+        /// Whether the port keeps the loop running; it never does if `isBackground` is true. Initially false.
         public final var isAwaited = false {
             didSet {
                 // Each wait of a stream sets this property twice.
                 if isBackground { noteAwaited() } else if keepsAlive != isAwaited { keepsAlive = isAwaited }
             }
         }
-        /// Whether the loop serves the port but does not keep running for it. While `isAwaited` is true, the port may
-        /// bring an answer.
+        /// Whether the loop serves the port but does not keep running for it. While `isAwaited` is true, the port then
+        /// has `mayAnswer`.
         public final var isBackground = false { didSet { noteAwaited() } }
 
         @inline(never)
@@ -47,8 +47,8 @@ extension RunLoop {
             if answers != mayAnswer { mayAnswer = answers }
         }
 
-        /// Called when the kernel reports what has become possible. The loop is in the middle of its work here, so an
-        /// override only notes the events, and returns true if `takeTurn` has work to do.
+        /// Called when the kernel reports events. The loop is in the middle of its work here, so an override must only
+        /// store the events. It returns true if `takeTurn` has work to do.
         open func note(_ events: FDPort.Events) -> Bool { true }
 
         /// Called when it is the port's turn. Ports take turns in the order in which they became ready.
@@ -102,8 +102,8 @@ extension RunLoop {
         }
 
         /// Registers the descriptor again after 100 ms, when the kernel has no memory or descriptors for it now. Until
-        /// that succeeds, each attempt gives the port a turn as if everything were possible: it notices events late,
-        /// but it does notice them.
+        /// that succeeds, each attempt gives the port a turn as if all events had come. So the port notices events
+        /// late, but misses none.
         private func tryAgain(_ watched: Int32, in mode: ModeState) {
             let timer = Timer(fireDate: mode.loop.now + .milliseconds(100)) { [weak self, weak mode] _, _ in
                 guard let self, let mode, isValid, fd == watched, mode.contains(self) else { return }

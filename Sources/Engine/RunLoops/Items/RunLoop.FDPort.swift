@@ -7,8 +7,8 @@ extension RunLoop {
     /// The port is level-triggered: as long as the descriptor is ready, it calls back once for each turn. The loop
     /// never reads from the descriptor or writes to it. Several ports may watch one descriptor.
     ///
-    /// The end of a file does not make it spin: after an event with `.hangUp` or `.error`, when no data is left to
-    /// read, the port rests until `setEvents`. If the peer has closed only its sending half, the port continues to
+    /// The end of a file does not make the loop spin: after an event with `.hangUp` or `.error`, when no data is left
+    /// to read, the port rests until `setEvents`. If the peer has closed only its sending half, the port continues to
     /// watch for writing.
     ///
     /// Not thread-safe: use it on the thread of its loop.
@@ -109,7 +109,7 @@ extension RunLoop {
             for mode in modes {
                 let failure = mode.makeDescriptorSet()?.watch(self) ?? EMFILE
                 guard failure == 0 else { throw SystemError("epoll_ctl", errno: failure) }
-                // A descriptor that is always ready, or was reported already, makes no new edge.
+                // A descriptor that is already ready causes no new edge, so check it here.
                 if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
             }
         }
@@ -117,7 +117,7 @@ extension RunLoop {
         /// The events that the port watches for now.
         override var interest: Events { isLost ? [] : events.subtracting(resting) }
 
-        /// Notes events that the kernel reported. Returns whether any of the events concern this port.
+        /// Stores events that the kernel has reported. Returns whether any of the events concern this port.
         override func find(_ events: Events) -> Bool {
             guard !interest.isEmpty else { return false }
             found = events.intersection(interest.union([.hangUp, .error]))
@@ -133,7 +133,7 @@ extension RunLoop {
         override var asksKernel: Bool { !interest.isEmpty }
 
         override func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool {
-            // The next port's turn would begin with the same system call, so this call checks both ports.
+            // The next port's turn would begin with the same system call, so check both ports in one call.
             guard asksKernel, let next = queue.firstFDPort else { return isStillReady() }
             let now: linux_two_answers? = next._withUnsafeGuaranteedRef { next in
                 guard next.asksKernel else { return nil }
@@ -188,8 +188,8 @@ extension RunLoop {
             let isShared = descriptors.isWatched(fd)
             let failure = descriptors.watch(self)
             guard failure == 0 else { return loseDescriptor(SystemError("epoll_ctl", errno: failure)) }
-            // If the descriptor is ready already, the kernel may have reported that for another port and not report it
-            // again. Ports that are ready but not reported yet come first.
+            // If the descriptor is ready already, the kernel may have reported that for another port, and does not
+            // report it again. Ports that are ready and not yet reported come first.
             guard isShared else { return }
             mode.loop.look(mode)
             if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }

@@ -7,20 +7,20 @@ extension RunLoop {
     open class Item {
         /// A name for descriptions. Other programs find a message port by its name.
         public internal(set) final var name: String
-        /// Items with lower orders come first.
+        /// Among items that are ready together, lower orders come first.
         public final let order: Int
-        /// The host of the item, if it has one.
+        /// The object that gets the item's calls instead of closures; nil if there is none.
         public final let owner: ItemOwner?
         /// A value for the owner's use. If this value is an address, the loop prefetches the memory there.
         public final var context = 0
         /// The item's label in recordings; 0 until it is first recorded.
         package final var label: UInt32 = 0
-        /// The number of the long operation, such as a connection, that the item stands for in recordings; 0 if none.
+        /// In recordings: the number of the long operation that the item represents, such as a connection; 0 if none.
         package final var lasting: UInt32 = 0
         /// The modes the item is in. An observer or a port can be in modes of one loop only; a custom source may be in
-        /// several loops, and guards this with its own lock. Changed on the thread of the loop concerned.
+        /// several loops, and guards this property with its own lock. Changed on the thread of the loop concerned.
         final var modes: [ModeState] = []
-        /// The loops to whose common modes it was added.
+        /// The loops to whose common modes the item was added.
         final var commonIn: [Unmanaged<RunLoop>] = []
         /// Whether the item can still call back. Safe on any thread.
         public internal(set) final var isValid: Bool {
@@ -37,7 +37,8 @@ extension RunLoop {
                 didChangeKeepsAlive()
             }
         }
-        /// Whether the item stays valid when its host is reset between two tests, and is added to the loop again.
+        /// Whether the item stays valid when the host is reset between two tests. The reset then adds the item to the
+        /// loop again.
         package final var outlastsTests = false
         /// Whether other code may wait for a result of this item, although the item does not keep a run going. While
         /// the loop's `awaitsAnswer` is true, such items keep a run going, too.
@@ -92,7 +93,7 @@ extension RunLoop {
             modes.contains { $0.loop !== loop } || commonIn.contains { $0.takeUnretainedValue() !== loop }
         }
 
-        /// Called when the item is in the lists of a mode, or no longer in them.
+        /// Called after the item was added to the lists of a mode or removed from them.
         func didEnter(_ mode: ModeState) {}
         func didLeave(_ mode: ModeState) {}
 

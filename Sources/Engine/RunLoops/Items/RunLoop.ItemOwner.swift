@@ -1,6 +1,6 @@
 extension RunLoop {
-    /// The host of any number of items, which it tells apart by their `context`. Unlike a closure, it costs no memory
-    /// for each item. The loop calls the owner on the item's thread, except `forget`.
+    /// An object that gets the calls of any number of items, and distinguishes the items by their `context`. Unlike
+    /// closures, it takes no memory for each item. The loop calls the owner on the item's thread, except `forget`.
     open class ItemOwner {
         public init() {}
         /// Called when the descriptor of a port is ready.

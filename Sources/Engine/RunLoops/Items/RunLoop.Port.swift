@@ -3,9 +3,9 @@ internal import Linux
 extension RunLoop {
     /// Carries messages from any thread to one loop. Each turn delivers one message. NSPort, a version 1 source.
     ///
-    /// An empty port also keeps a mode alive that holds nothing else. The port keeps its messages as long as it is
-    /// valid, whether or not it is in a mode. `send`, `withdraw`, `count` and `takesMessages` are safe on any thread;
-    /// use everything else on the thread of the port's loop.
+    /// A run in a mode goes on while the mode holds a port, even without messages. The port keeps its messages as long
+    /// as it is valid, whether or not it is in a mode. `send`, `withdraw`, `count` and `takesMessages` are safe on any
+    /// thread; use everything else on the thread of the port's loop.
     public final class Port: PortBase, @unchecked Sendable {
         // Sendable: `state` has its own lock; only the loop's thread uses the rest.
 
@@ -27,11 +27,11 @@ extension RunLoop {
         private struct State {
             var messages = Fifo<Letter>()
             /// The messages that wait for room, by number: empty unless the queue is full. `line` has the numbers of
-            /// these messages in order of arrival, and also those of some messages that were withdrawn.
+            /// these messages in order of arrival; it may still have the numbers of withdrawn messages.
             var waiting: [UInt64: Waiting] = [:]
             var line = Fifo<UInt64>()
             var lastNumber: UInt64 = 0
-            /// The handle of the loop that it is in.
+            /// The handle of the loop that the port is in.
             var handle: Handle?
             var isValid = true
 
@@ -107,7 +107,8 @@ extension RunLoop {
             // The removed message is destroyed without the lock, since it may own anything.
             let removed = state.withLock { state in
                 let removed = state.waiting.removeValue(forKey: number)
-                // Most numbers in the queue may have been withdrawn, while the first one stays for long.
+                // The first message may wait for long while most numbers behind it belong to withdrawn messages: remove
+                // those.
                 if state.line.count > 64 + 2 * state.waiting.count {
                     state.line.removeAll { state.waiting[$0] == nil }
                 }

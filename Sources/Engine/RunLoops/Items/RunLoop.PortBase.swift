@@ -1,10 +1,11 @@
 extension RunLoop {
     /// An item that queues its events, and handles one of them in each pass: a version 1 source.
     open class PortBase: Item {
-        /// Whether the port serves another item, whose modes it shares. Such a port is not listed, and a run that
-        /// returns after a source ignores its events.
+        /// Whether the port serves another item and shares its modes. Such a port is not listed among a mode's items,
+        /// and its events do not end a run with `returnAfterSource`.
         final var isInner = false
-        /// Whether the port remembers what the kernel reported, and needs no further report of the same state.
+        /// Whether the port itself remembers the events that the kernel has reported, so that it needs no second report
+        /// of the same events.
         final var isEdgeTriggered = false
         /// The number of ready queues that contain the port.
         final var queues: Int32 = 0

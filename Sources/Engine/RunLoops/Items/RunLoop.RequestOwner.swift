@@ -1,5 +1,6 @@
 extension RunLoop {
-    /// A host of queued requests, which it tells apart by their contexts. The loop calls the owner on its own thread.
+    /// An object that performs queued requests, and distinguishes them by their contexts. The loop calls the owner on
+    /// its own thread.
     open class RequestOwner {
         public init() {}
         /// Performs the request, which is no longer queued.

@@ -8,18 +8,19 @@ extension RunLoop {
     /// and `wakeLoops` are safe on any thread; use everything else on the thread of its loop. A source may be in modes
     /// of several loops.
     public final class Source: Item, @unchecked Sendable {
-        // Sendable: `lock` guards `modes`, which the threads of its loops change and any thread that signals reads. The
-        // rest is constant, atomic, or used only on the threads of its loops.
+        // Sendable: `lock` guards `modes`. The threads of the source's loops change `modes`; `signal` reads its
+        // elements on any thread. The rest is constant, atomic, or used only on the threads of its loops.
         private let onSchedule: ((Source, RunLoop, Mode) -> Void)?
         private let onPerform: ((Source) -> Void)?
         private let onCancel: ((Source, RunLoop, Mode) -> Void)?
-        /// The elements of `modes`, guarded by the same lock. Raw, since signals are frequent and should count no
-        /// references.
+        /// The elements of `modes`, guarded by the same lock. In raw memory, so that a signal, which is frequent,
+        /// changes no reference counts.
         private let entered = RawBuffer<Unmanaged<ModeState>>(capacity: 1)
         // This is not `Lock(())`, since ThreadSanitizer confuses the address of a value of size zero with that of its
         // neighbour.
         private let lock = Lock(false)
-        /// The running number of the first signal since the last perform; 0 if not signalled.
+        /// The sequence number, among the signals of all sources, of the first signal since the last perform; 0 if not
+        /// signalled.
         private let signalled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
         /// The flow of the signal, for recordings.
@@ -69,7 +70,8 @@ extension RunLoop {
             for handle in handles { handle.wakeUp(.signal) }
         }
 
-        /// The running number of the signal, which orders the signals of all sources; nil if not signalled.
+        /// The sequence number of the signal among those of all sources, by which a pass sorts sources; nil if not
+        /// signalled.
         var signalNumber: UInt64? {
             let number = signalled.load(ordering: .acquiring)
             return number == 0 ? nil : number
@@ -83,7 +85,8 @@ extension RunLoop {
             return taken
         }
 
-        /// Clears the signal before the callback, so that a signal during the callback counts for the next pass.
+        /// Clears the signal and calls the callback. Clearing comes first, so that a signal during the callback counts
+        /// for the next pass.
         func perform() {
             signalled.store(0, ordering: .sequentiallyConsistent)
             if let onPerform { onPerform(self) } else { owner?.perform(self) }

@@ -4,8 +4,8 @@ extension RunLoop {
     /// A timer never fires early by the monotonic clock. A repeating timer stays on its grid, however late it fires and
     /// however long its callback takes. With an interval of 10 ms and a first callback of 25 ms, it fires at 10, 40 and
     /// 50 ms, and `missed` counts the skipped dates. A timer may be in several modes of one loop; it fires once for
-    /// each date, in whichever of these modes runs. A loop retains the timers in its modes. Not thread-safe: use a
-    /// timer on the thread of its loop.
+    /// each date, when the loop runs in any of these modes. A loop retains the timers in its modes. Not thread-safe:
+    /// use a timer on the thread of its loop.
     public final class Timer {
         let node: NodePointer
         /// The name in descriptions and recordings.
@@ -46,7 +46,7 @@ extension RunLoop {
         public var repeats: Bool { node.pointee.repeats }
         /// Among timers with the same date, lower orders fire first. CFRunLoopTimerGetOrder.
         public var order: Int { node.pointee.order }
-        /// The time between fires; zero if it does not repeat. CFRunLoopTimerGetInterval.
+        /// The time between fires; zero if the timer does not repeat. CFRunLoopTimerGetInterval.
         public var interval: Duration { .nanoseconds(node.pointee.interval) }
 
         /// How much later than its date the timer may fire, limited to half the interval. CFRunLoopTimerSetTolerance.

@@ -1,8 +1,8 @@
 extension RunLoop {
     /// The memory of a timer.
     ///
-    /// `RunLoop.Timer` is the timer for Swift programs. A host with objects of its own can keep a node in each of them,
-    /// at an address that does not change, which saves one object for each timer; timers of Lua do this. The rules:
+    /// `RunLoop.Timer` is the timer for Swift programs. A host that has its own timer objects, such as Lua userdata,
+    /// can store a node in each of them, at a fixed address. This saves one object for each timer. The rules:
     /// initialize the node in place. While the node is in a mode or fires, its owner keeps the memory alive: from the
     /// call of `TimerOwner.retain` to that of `release`. Use a node only on the thread of its loop.
     public struct TimerNode {
@@ -25,7 +25,7 @@ extension RunLoop {
         var passedOver: Int32 = 0
         /// Breaks ties between equal dates and orders.
         var age: UInt64 = 0
-        /// The queue of exactly the modes that it is in; nil if it is in none.
+        /// The queue for exactly those modes that the timer is in; nil if the timer is in no mode.
         var queue: Unmanaged<TimerQueue>?
         /// The timer's index in the queue's heap; -1 if not there.
         var heapIndex: Int32 = -1
@@ -33,11 +33,12 @@ extension RunLoop {
         var batchIndex: Int32 = 0
         /// The timer's label in recordings, set by its owner or when it fires; 0 until then.
         package var label: UInt32 = 0
-        /// How often the timer is in the batch of timers about to fire: once for each nested run that found it due.
+        /// How many entries of the batch of timers about to fire are this timer: one for each nested run that found it
+        /// due.
         var batchPlaces: Int16 = 0
         /// Whether the timer's owner has put off the fire to a later date.
         var isPutOff = false
-        /// The timer in whose callback this one fires; nil otherwise.
+        /// The timer in whose callback this timer fires; nil if it fires outside of timer callbacks.
         var outerFiring: NodePointer?
         let owner: Unmanaged<TimerOwner>
         /// A value for the owner's use.

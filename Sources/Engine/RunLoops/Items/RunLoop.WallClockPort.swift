@@ -2,8 +2,9 @@ public import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// Reports jumps of the wall clock, which happen when it is set, or when the machine was suspended (the loop's own
-    /// clock then stands still). CFRunLoopTimer needs no such port, since its dates are dates of the wall clock.
+    /// Reports jumps of the wall clock. The wall clock jumps when it is set, and when the machine was suspended, since
+    /// the loop's own clock stands still meanwhile. CFRunLoopTimer needs no such port, since its dates are dates of the
+    /// wall clock.
     ///
     /// To call back at a time of the wall clock, compute the date of a timer again after each jump. The port is in the
     /// loop's modes as any port is, does not keep the loop alive, and is not listed. In simulated time it reports
@@ -13,7 +14,7 @@ extension RunLoop {
         private var clock: Descriptor?
         private let wasSet = WasSet()
 
-        /// The part that another thread may set.
+        /// A flag that another thread may set.
         private final class WasSet: Sendable {
             let flag = Atomic<Bool>(false)
         }

@@ -24,10 +24,10 @@ final class MessageConnection {
     var receivedAll: (() -> Void)?
     /// Called when output that had to wait has been sent.
     var drained: (() -> Void)?
-    /// Called once when the connection has ended. `reason` is the error; nil if the other end has closed it or died
-    /// between two frames.
+    /// Called once when the connection has ended. `reason` is the error; nil if the other end has closed the connection
+    /// or died between two frames.
     var ended: ((_ reason: String?) -> Void)?
-    /// Called each time no loop retains the port any more.
+    /// Called each time the last loop has released the port.
     var letGo: (() -> Void)?
 
     private final class Owner: RunLoop.ItemOwner {
@@ -112,9 +112,9 @@ final class MessageConnection {
         }
     }
 
-    /// Stops sending. Data that arrived before must not be lost, and reading it usually shows when and why the
-    /// connection ended. An error that reading cannot show ends the connection with `reason`, after the current callers
-    /// have returned.
+    /// Stops sending, but goes on reading: data that has arrived must not be lost, and reading usually shows when and
+    /// why the connection ended. If reading cannot show the error, the connection ends with `reason`, after the current
+    /// callers have returned.
     private func fallSilent(_ reason: String?) {
         isDeaf = true
         output = []
@@ -139,7 +139,7 @@ final class MessageConnection {
     private func handle(_ events: RunLoop.FDPort.Events) {
         if events.contains(.write) { flush() }
         if !hasEnded, !isPaused, !events.isDisjoint(with: [.read, .hangUp, .error]) { read() }
-        // The connection works, but the loop would get no more events about it.
+        // The connection works, but the kernel can no longer watch its descriptor.
         if !hasEnded, let port, let loss = port.loss { end("it cannot be watched: \(loss)") }
     }
 
@@ -155,7 +155,7 @@ final class MessageConnection {
         }
     }
 
-    /// Notices without waiting whether the other end has closed the connection.
+    /// Checks without waiting whether the other end has closed the connection.
     func notice() {
         while !hasEnded, !isPaused {
             let state = Int32(linux_poll_now(fd, Int16(EPOLLIN.rawValue | EPOLLRDHUP.rawValue)))

@@ -3,7 +3,8 @@ internal import CLinux
 extension MessageFrame {
     /// Assembles frames from the pieces that a connection delivers.
     ///
-    /// The head of a frame is checked before memory is allocated: a frame that announces a gigabyte gets none.
+    /// The reader checks the head of a frame before it allocates memory, so a frame that announces a gigabyte is
+    /// refused without allocating.
     struct Reader {
         enum Input: Equatable {
             case bytes
@@ -16,7 +17,7 @@ extension MessageFrame {
         private var buffer: [UInt8] = []
         private var start = 0
         private var end: Int { buffer.count }
-        /// The number of bytes to read at once: enough for hundreds of small frames.
+        /// The number of bytes to read with one system call: enough for hundreds of small frames.
         private static let usual = 1 << 16
         /// The largest buffer, in bytes, that is kept for further frames.
         private static let kept = 1 << 12
@@ -34,7 +35,8 @@ extension MessageFrame {
                 buffer.removeSubrange(..<start)
                 start = 0
             }
-            // The buffer grows with the data that arrives: a frame that only announces 16 MB gets no memory for them.
+            // The buffer grows only with the data that arrives: a frame that merely announces 16 MB takes no such
+            // memory.
             return withUnsafeTemporaryAllocation(byteCount: Self.usual, alignment: 1) { piece in
                 let count = linux_receive(fd, piece.baseAddress, piece.count)
                 guard count > 0 else {
@@ -74,7 +76,7 @@ extension MessageFrame {
                 data: length == 0 ? [] : Array(buffer[(start + headSize)..<(start + size)]))
         }
 
-        // Loads the number at once: in a debug build, methods of collections go byte by byte.
+        // Loads the number with one instruction: in a debug build, methods of collections would copy byte by byte.
         private var length: Int { Int(number(4, UInt32.self)) }
 
         private func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {

@@ -35,14 +35,15 @@ struct MessageFrame {
         bytes.append(contentsOf: data)
     }
 
-    /// The flow that joins sending and receiving in recordings: a hash of data that both sides have.
+    /// The flow number that joins the send and the receipt of a message in recordings: a hash of data that both sides
+    /// know.
     static func flow(of sender: Int32, to port: String, conversation: UInt64) -> UInt32 {
         var hash: UInt32 = 0x811C_9DC5
         func mix(_ byte: UInt8) { hash = (hash ^ UInt32(byte)) &* 0x0100_0193 }
         withUnsafeBytes(of: sender.littleEndian) { $0.forEach(mix) }
         withUnsafeBytes(of: conversation.littleEndian) { $0.forEach(mix) }
         for byte in port.utf8 { mix(byte) }
-        // The highest bit distinguishes it from the flows that loops number.
+        // The highest bit distinguishes this number from the flow numbers that recorders count up.
         return hash | 1 << 31
     }
 

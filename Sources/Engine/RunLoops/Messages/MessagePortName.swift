@@ -44,7 +44,7 @@ final class MessagePortName {
 
     deinit {
         let this = Unmanaged.passUnretained(self).toOpaque()
-        // `giveAllUp` on another thread may still use this object; the lock makes this thread wait for it.
+        // `giveAllUp` on another thread may still use this object; it holds the lock while it does.
         Self.held.withLock { _ = $0.remove(UInt(bitPattern: this)) }
         giveUp()
     }
@@ -53,8 +53,8 @@ final class MessagePortName {
     private static let held = Lock<Set<UInt>>([])
     private let process = linux_process()
 
-    /// Gives up all names of the process, on all threads. Called at the end of the process, when objects are not
-    /// released.
+    /// Gives up the names that all threads of the process hold. Called at the end of the process, when Swift does not
+    /// release objects.
     private static func giveAllUp() {
         held.withLock { held in
             for address in held {
@@ -83,8 +83,8 @@ final class MessagePortName {
 
     private static let hasCleared = Atomic(false)
 
-    /// Removes files of killed processes, once in each process, and at most `mostCleared` of them, which takes little
-    /// time.
+    /// Removes files of killed processes. Does so once in each process, and for at most `mostCleared` names, to take
+    /// little time.
     private func clearOnce() {
         guard !Self.hasCleared.exchange(true, ordering: .relaxed), linux_begin_clearing(directory.number) == 0
         else { return }
@@ -93,7 +93,7 @@ final class MessagePortName {
         let locks = entries.map { String(decoding: $0.name, as: UTF8.self) }.filter {
             $0.hasPrefix(".") && $0.hasSuffix(".lock")
         }
-        // Each process starts at a different place of the list, so that together they clear all of it.
+        // Each process starts at a different index of the list, so that many processes together clear all of it.
         let start = locks.isEmpty ? 0 : Int(process) % locks.count
         for lock in (locks[start...] + locks[..<start]).prefix(Self.mostCleared) {
             let name = String(lock.dropFirst().dropLast(5))
@@ -124,7 +124,7 @@ final class MessagePortName {
         let error = SystemError("connect", name)
         if let want = wantOfProc(error) { throw want }
         switch error.errno {
-        case ENOENT, ECONNREFUSED: throw nobody(name)  // refused: a dead process has left the socket
+        case ENOENT, ECONNREFUSED: throw nobody(name)  // ECONNREFUSED: a dead process has left the socket
         case EAGAIN:
             throw SystemError(
                 "connect", name, errno: EAGAIN,
@@ -133,8 +133,8 @@ final class MessagePortName {
         }
     }
 
-    /// Explains an ENOENT by a missing /proc: sockets are opened by the paths of descriptors, which some containers
-    /// lack.
+    /// If an ENOENT is due to a missing /proc, returns an error whose text says so. Sockets are opened by paths such as
+    /// /proc/self/fd/5, which some containers lack.
     private static func wantOfProc(_ error: SystemError) -> SystemError? {
         guard error.errno == ENOENT, access("/proc/self/fd", F_OK) != 0 else { return nil }
         return SystemError(
@@ -160,7 +160,7 @@ final class MessagePortName {
         for entry in try Directory.entries(of: directory) {
             let name = String(decoding: entry.name, as: UTF8.self)
             if name.hasPrefix(prefix), isPossible(name) { names.insert(name) }
-            // A process that was killed while it took or gave up a name leaves only this file.
+            // A process that was killed while it took or gave up a name leaves only the lock file.
             if name.hasPrefix(lockFile(prefix).dropLast(5)), name.hasSuffix(".lock") {
                 names.insert(String(name.dropFirst().dropLast(5)))
             }
@@ -197,10 +197,10 @@ final class MessagePortName {
 
     // MARK: The directory
 
-    /// The names of a process that has entered a sandbox.
+    /// The names that this process took before it entered a sandbox.
     private static let kept = Lock<[MessagePortName]>([])
 
-    /// Takes names before the process enters a sandbox, which refuses to take any. The names stay until the process
+    /// Takes names before the process enters a sandbox, in which it cannot take any. The names stay until the process
     /// ends.
     ///
     /// - Returns: The directory of the sockets.
@@ -227,7 +227,7 @@ final class MessagePortName {
         SystemError(call, name, errno: EACCES, reason: "\(refusal) (\(name))")
     }
 
-    /// Connects through the process outside of the sandbox; nil if there is none, or no sandbox.
+    /// Connects through the doorman, the process outside of the sandbox. Returns nil without a doorman.
     private static func connectByDoorman(_ name: String) throws(SystemError) -> Int32? {
         guard Sandbox.isEntered else { return nil }
         if let refusal = Sandbox.refusal(.connect, "port:\(name)") { throw refused("connect", name, refusal) }
@@ -251,19 +251,19 @@ final class MessagePortName {
     }
 
     private static func directoryPath() throws(SystemError) -> String {
-        // In a sandbox the variable is missing, so the sandbox has kept the directory.
+        // In a sandbox the environment variable is missing, so use the directory that was stored before.
         if let kept = linux_port_directory() { return String(cString: kept) }
         var owner = UInt32.max
         var mode: UInt32 = 0
         if let runtime = linux_environment("XDG_RUNTIME_DIR").map({ String(cString: $0) }), runtime.hasPrefix("/") {
-            // A directory that does not exist, or is not private, counts as none.
+            // Ignore a directory that does not exist or is not private.
             let fd = linux_open_private_directory(runtime, 0, &owner, &mode)
             if fd >= 0 {
                 linux_close(fd)
                 return runtime + "/rlhost"
             } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
-                // Do not use /tmp instead: other processes may be able to use this directory, and would not find the
-                // port in another one.
+                // Do not use /tmp instead: other processes may be able to use this directory, and would look for the
+                // port only here.
                 throw SystemError("open", runtime)
             }
         }

@@ -2,7 +2,7 @@ extension RunLoop.MessagePort {
     /// The port's side of a connection from a sender.
     final class Client {
         let connection: MessageConnection
-        /// The number of the connection among all that the port ever had, from 1.
+        /// The connection's number: the port numbers its connections from 1.
         let number: Int
         /// Whether the client is in the port's list of turns.
         var hasTurn = false
@@ -11,10 +11,11 @@ extension RunLoop.MessagePort {
         /// The number of the client's messages without an answer, delivered or not.
         private var unanswered = 0
         private var unansweredBytes = 0
-        /// The number of "done" frames that are queued and not sent.
+        /// The number of "done" frames that are queued and not yet sent.
         private var held = 0
 
-        /// Whether the port has ended in the callback of one of its messages, which the callback may still answer.
+        /// Whether the port has become invalid during the callback of a message of this client. The callback may still
+        /// answer the message.
         var isLeaving = false
         /// Whether answers are dropped from now on.
         private var isGone = false
@@ -38,7 +39,7 @@ extension RunLoop.MessagePort {
             case .bye: throw .init(reason: "it says: \(RunLoop.RemotePort.text(of: frame.data))")
             case .reply, .done, .failure: throw .init(reason: "only a port sends frames of kind \(frame.kind.rawValue)")
             }
-            // A repeated number would mean that a message is handled twice.
+            // With a repeated number, a message could be handled twice.
             guard frame.conversation == last &+ 1 else {
                 throw .init(
                     reason: "conversation \(frame.conversation) does not follow \(last): a frame is lost or repeated")
@@ -70,14 +71,14 @@ extension RunLoop.MessagePort {
             pauseOrResume()
         }
 
-        /// Sends held frames, unless a message is left whose answer will carry them.
+        /// Sends held frames, unless another message is to be delivered: its answer will be sent together with them.
         func sendHeld() {
             guard held > 0, messages.isEmpty else { return }
             held = 0
             connection.flush()
         }
 
-        /// Closes the connection because the port has ended, and drops the messages that were not delivered.
+        /// Closes the connection because the port has become invalid, and drops the messages that were not delivered.
         func close() {
             connection.close()
             messages = Fifo()

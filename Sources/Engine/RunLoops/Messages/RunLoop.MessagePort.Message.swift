@@ -6,8 +6,8 @@ extension RunLoop.MessagePort {
         public let id: Int32
         /// At most `longestMessage` bytes.
         public let data: [UInt8]
-        /// Whether the sender waits for the data of an answer. If false, the sender only learns that the message was
-        /// handled.
+        /// Whether the sender waits for the data of an answer. If false, the answer only reports to the sender that the
+        /// message was handled.
         public let wantsReply: Bool
         /// Whether `answer` or `fail` was called.
         public private(set) var isAnswered = false
@@ -24,15 +24,15 @@ extension RunLoop.MessagePort {
 
         deinit { if !isAnswered, !portHasEnded { fail("the message was not answered") } }
 
-        /// The number of the process that sent it.
+        /// The number of the process that sent the message.
         public var process: Int32 { client.connection.process }
-        /// The number of the sender's connection among all that the port ever had, from 1; see `departed`.
+        /// The number of the sender's connection; the port numbers its connections from 1. See `departed`.
         public var sender: Int { client.number }
         /// Whether the sender's connection still exists. Answers to a sender without a connection are dropped.
         public var isSenderConnected: Bool { !client.connection.hasEnded }
 
-        /// Whether the port has ended in this message's callback. The message can be answered until the callback
-        /// returns.
+        /// Whether the port has become invalid during this message's callback. The message can be answered until the
+        /// callback returns.
         public var portHasEnded: Bool { client.isLeaving }
 
         func flow(to port: String) -> UInt32 {

@@ -175,16 +175,16 @@ extension RunLoop {
             }
         }
 
-        /// Accepts connections at once, so that this thread can connect to its own port when the queue of connections
-        /// is full; it cannot wait for a turn of its own loop.
+        /// Accepts the waiting connections at once. A thread calls this if the queue of connections of its own port is
+        /// full when it connects to that port: it cannot wait for a turn of its own loop.
         func acceptNow() {
             let known = clients.count
             accept()
-            // Clients that have closed their connections meanwhile give their descriptors back.
+            // Closes the connections whose clients have closed them meanwhile, which frees their descriptors.
             for client in clients.dropFirst(known) { client.connection.notice() }
         }
 
-        /// Stops accepting for 100 ms: the port would otherwise report the waiting connection without end.
+        /// Stops accepting for 100 ms: otherwise the kernel would report the waiting connection again and again.
         private func acceptLater(_ errno: Int32) {
             guard let listener else { return }
             // Report a shortage once, however long it lasts.
@@ -222,7 +222,7 @@ extension RunLoop {
                 if let reason {
                     self?.warnOfPeer("closed the connection of process \(client.connection.process): \(reason)")
                 }
-                // Messages that it sent before are still delivered.
+                // The port still delivers messages that the client sent before.
                 self?.takeTurn(client)
                 self?.clients.removeAll { $0 === client }
                 if let self { departed?(self, number) }
@@ -264,7 +264,7 @@ extension RunLoop {
             callback(self, message)
             delivering = outer
             client.sendHeld()
-            // A port may still answer the message that made it end.
+            // An invalid port may still answer the message whose callback invalidated it.
             if !isValid { client.closeWhenSent() }
         }
     }

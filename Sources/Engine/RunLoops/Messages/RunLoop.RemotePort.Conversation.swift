@@ -39,7 +39,7 @@ extension RunLoop.RemotePort {
             self.modes = modes
         }
 
-        /// Gives the conversation up. A message that was not sent yet is never sent; a later answer is ignored.
+        /// Cancels the conversation. If its message was not sent yet, it is never sent. A later answer is ignored.
         public func cancel() { settle(.failure(.becameInvalid), telling: false) }
 
         func takeData() -> [UInt8] {
@@ -47,13 +47,13 @@ extension RunLoop.RemotePort {
             return data
         }
 
-        /// Starts to wait for the next step. When the time is over, the conversation fails.
+        /// Starts the timeout of the next step. At the timeout, the conversation fails with `failure`.
         func startWaiting(_ timeout: Duration?, else failure: Failure) {
             guard result == nil else { return }
             timer?.invalidate()
             timer = nil
             deadline = nil
-            // The limits of CoreFoundation.
+            // A timeout of more than ten days means no limit, as in CoreFoundation.
             guard let timeout, timeout <= .seconds(864_000), let port else { return }
             onTimeout = failure
             let now = port.loop.now
@@ -80,7 +80,7 @@ extension RunLoop.RemotePort {
             deadline = nil
             data = []
             port?.didSettle(self)
-            // A run inside the waiting one may have brought the result, so the waiting run must end, too.
+            // The result may have come in a run nested in the waiting run, so stop the waiting run by its depth.
             if let run { port?.loop.stop(runAt: run) }
             let completion = completion
             self.completion = nil

@@ -5,16 +5,17 @@ extension RunLoop {
     /// A connection to the message port of another process. A remote CFMessagePort. Used on the thread of one loop.
     ///
     /// Messages are sent in order. Up to 256 may be unanswered; further ones wait. While a message is unanswered, the
-    /// port keeps itself and the modes that wait for it alive. At other times it is in no mode, and notices at its next
-    /// use if the other end has closed.
+    /// port retains itself and is in the modes that wait for the answer, which keeps runs in these modes going. At
+    /// other times the port is in no mode. It then notices only at its next use that the other end has closed the
+    /// connection.
     public final class RemotePort {
-        /// The name to which it is connected.
+        /// The name of the message port to which this port is connected.
         public let name: String
         /// The process that had the name when this port was made.
         public var process: Int32 { connection.process }
         /// The number of messages sent by `send` that are not known to have been handled. Messages are handled in
-        /// order, so these are the last ones. The number stays when the port becomes invalid: that many messages may be
-        /// lost.
+        /// order, so these are the last ones. When the port becomes invalid, the number stays: it is then the number of
+        /// messages that may be lost.
         public private(set) var unacknowledged = 0
         /// Called once, when the port becomes invalid. Setting it on an invalid port calls it at once.
         /// CFMessagePortSetInvalidationCallBack.
@@ -44,7 +45,7 @@ extension RunLoop {
 
         private static let ownProcess = linux_process()
 
-        /// Further messages wait while the kernel has not accepted this many bytes.
+        /// While more than this many queued bytes are waiting for the kernel, further messages wait.
         private static let fill = 1 << 20
 
         /// Connects to the port with this name. CFMessagePortCreateRemote.
@@ -69,7 +70,7 @@ extension RunLoop {
             connection.drained = { [weak self] in self?.sendWaiting() }
             connection.ended = { [weak self] reason in self?.end(reason.map(Failure.transport) ?? .becameInvalid) }
             connection.letGo = { [weak self] in
-                // This is also called when the loop is emptied while messages are unanswered.
+                // The loop may also remove the port from its modes, when it ends while messages are unanswered.
                 self?.uses = [:]
                 self?.retained = nil
             }
@@ -96,8 +97,9 @@ extension RunLoop {
             return isOpen
         }
 
-        /// Closes the connection. Open conversations fail with `.becameInvalid`. Messages that were sent may or may not
-        /// be handled; `flush` first to be sure. CFMessagePortInvalidate.
+        /// Closes the connection. Open conversations fail with `.becameInvalid`. The receiver may or may not handle
+        /// messages that were already sent; call `flush` first to be sure that it has handled them.
+        /// CFMessagePortInvalidate.
         public func invalidate() {
             guard isOpen else { return }
             connection.close()
@@ -293,8 +295,8 @@ extension RunLoop {
                 if conversation.kind == .flush {
                     flushes.removeAll { $0 === conversation }
                 } else {
-                    // A settled message stays in the queue for now: removing messages one by one would take longer, the
-                    // longer the queue is.
+                    // A settled message stays in the queue for now: removing a single message takes O(n) in the queue's
+                    // length.
                     abandoned += 1
                     if abandoned > 64, abandoned * 2 > waiting.count {
                         waiting.removeAll { $0.result != nil }

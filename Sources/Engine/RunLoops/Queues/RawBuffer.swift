@@ -1,7 +1,7 @@
 import Glibc
 
-/// A growing array in raw memory, for state that each event touches: it checks neither exclusivity nor uniqueness nor
-/// bounds, and counts no references. The owner frees it and must respect its bounds.
+/// A growing array in raw memory, for state that each event reads or writes. It checks neither exclusivity nor
+/// uniqueness nor bounds, and counts no references. The owner must free the array and respect its bounds.
 struct RawBuffer<Element: BitwiseCopyable> {
     private struct Header {
         var base: UnsafeMutablePointer<Element>

@@ -1,4 +1,4 @@
-/// The ports that are ready in a mode, and the due timers as one entry, first in, first out.
+/// A first-in, first-out queue of the ports that are ready in a mode. One entry stands for all due timers.
 ///
 /// The queue uses raw storage, since an array would cost an exclusivity check and a uniqueness check at each step of
 /// each pass. It does not retain the ports: a port that leaves the mode leaves the queue.
@@ -27,7 +27,7 @@ struct ReadyQueue: ~Copyable {
     var firstFDPort: Unmanaged<RunLoop.FDPort>? {
         guard count > 0, let first else { return nil }
         return first._withUnsafeGuaranteedRef { port in
-            // The exact type, since a checked cast costs more than the rest of a pass.
+            // Compares the exact type: a checked cast costs more than the rest of a pass.
             type(of: port) == RunLoop.FDPort.self ? .fromOpaque(first.toOpaque()) : nil
         }
     }

@@ -4,9 +4,9 @@ final class RequestQueue {
     let includesCommon: Bool
     let order: Int
 
-    // An entry is small, since writing the entries of a burst takes as long as calling the functions.
+    // Keep an entry small: in a burst, writing the entries takes as long as calling the functions.
     private struct Entry {
-        let number: UInt64  // among all requests of the loop, to merge queues
+        let number: UInt64  // the sequence number among all requests of the loop, by which queues are merged
         let context: Int
         private var bits: UInt  // the owner's address, with the lowest bit set if it is retained; 0 if cancelled
 
@@ -46,14 +46,15 @@ final class RequestQueue {
     }
 
     private let ring: Ring<Entry>
-    /// The number of requests, without cancelled ones.
+    /// The number of queued requests that were not cancelled.
     private(set) var count = 0
 
     init(modes: [RunLoop.Mode], order: Int) {
         self.modes = modes
         self.order = order
         includesCommon = modes.contains(.common)
-        // A program may use many other orders, each with a queue for one request.
+        // A program may use many orders, each with its own queue for a single request, so begin small for orders other
+        // than 0.
         ring = Ring(capacity: order == 0 ? 16 : 2)
     }
 

@@ -1,6 +1,7 @@
 internal import CLinux
 
-/// The timers about to fire, of all runs in progress. Each run owns a section; the innermost run's is at the end.
+/// The timers about to fire, of all runs in progress. Each run owns a section of the array; the last section belongs to
+/// the innermost run.
 struct TimerBatch: ~Copyable {
     private let places = RawBuffer<NodePointer?>(capacity: 64)
 
@@ -26,8 +27,8 @@ struct TimerBatch: ~Copyable {
         places.count += 1
     }
 
-    /// With a hundred thousand timers, few are in the cache. Also prefetches the memory before the node, where the
-    /// callback finds the host's object.
+    /// Prefetches a timer: with a hundred thousand timers, few are in the processor's cache. Also prefetches the memory
+    /// before the node, where the callback finds the host's object.
     func prefetch(_ index: Int) {
         guard index < count, let node = places.base[index] else { return }
         linux_prefetch(node, -96)

@@ -3,7 +3,7 @@ internal import CLinux
 /// A heap of timers with four children to a node, sorted by date, order and age. Each timer stores its index, so that
 /// moving or removing a timer takes O(log n).
 ///
-/// The heap uses raw storage. An array in a class was ten times slower because of exclusivity checks alone.
+/// The heap uses raw storage. Costs if removed: exclusivity checks alone make an array in a class ten times slower.
 struct TimerHeap: ~Copyable {
     private struct Entry {
         var date: Int64  // a copy, so that most comparisons need not read the node
@@ -22,8 +22,8 @@ struct TimerHeap: ~Copyable {
 
     subscript(index: Int) -> NodePointer { storage[index].node }
 
-    /// Takes the first timer out. Prefetches the timer's children, one of which becomes the first: most of the time
-    /// goes into reading them from memory.
+    /// Takes the first timer out. Prefetches the root's children, one of which becomes the first: reading them from
+    /// memory takes most of the time.
     func popFirst() -> NodePointer? {
         guard let first else { return nil }
         for child in 1..<max(1, min(5, count)) { linux_prefetch(storage[child].node, 48) }
@@ -60,7 +60,8 @@ struct TimerHeap: ~Copyable {
         return best
     }
 
-    // Children are never earlier than their parent: the search ends at a node that is later than the best time so far.
+    // Children are never earlier than their parent. So the search does not go below a node that is later than the best
+    // time so far.
     private func latestStart(below index: Int, _ best: inout Int64) {
         guard index < count, storage[index].date < best else { return }
         let tolerance = storage[index].node.pointee.tolerance
@@ -124,8 +125,8 @@ struct TimerHeap: ~Copyable {
         return best
     }
 
-    /// Finds the earliest of four children without branches, since no processor can predict which one it is. Equal
-    /// dates, which are rare, take the slower way.
+    /// Finds the earliest of four children without branches, since a processor cannot predict which child it is. Equal
+    /// dates, which are rare, take a slower path.
     @inline(__always)
     private func earliestOfFour(from first: Int) -> Int {
         let children = storage + first

@@ -4,13 +4,13 @@ final class TimerQueue {
     /// Whether the timers were added to the common modes. A mode that becomes common is then added to `modes`.
     let isCommon: Bool
     var modes: [RunLoop.ModeState] { didSet { noteModes() } }
-    /// The mode if there is exactly one, as nearly always; not retained.
+    /// The mode, if there is exactly one; not retained. Nearly all queues have one mode.
     private var onlyMode: UnsafeMutableRawPointer?
     /// The number of timers in these modes, whether in the heap or about to fire.
     var count = 0
     /// The number of these timers that do not keep the loop running.
     var idle = 0
-    /// The number of timers that may bring an answer.
+    /// The number of these timers with `mayAnswer`.
     var answering = 0
     let heap = TimerHeap()
 
@@ -32,7 +32,7 @@ final class TimerQueue {
         if !node.pointee.keepsAlive { countIdle(node, 1) }
     }
 
-    /// Counts a timer that leaves them.
+    /// Counts a timer that leaves these modes.
     @inline(__always)
     func leave(_ node: NodePointer) {
         count -= 1

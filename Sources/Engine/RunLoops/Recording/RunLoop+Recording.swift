@@ -150,13 +150,13 @@ extension RunLoop {
         }
     }
 
-    /// The labels for threads without a recorder. Making such a title takes longer than the wake-up itself.
+    /// The labels for threads without a recorder, made once: making such a title takes longer than the wake-up itself.
     private static let foreignWakingLabels = Handle.WakingCall.allCases.map {
         Recorder.label(.init("other", "another thread · \($0.word)"))
     }
 
-    /// Records that the calling thread wakes another loop. Returns a label that names the thread in the upper half, and
-    /// the flow of its send in the lower half.
+    /// Records that the calling thread wakes another loop. Returns two numbers: in the upper half a label that names
+    /// the thread, in the lower half the flow of the send.
     static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
         guard someAreRecorded else { return 0 }
         guard let (recorder, _) = recorderOfThisThread, recorder.pointee.isOn else {
@@ -198,8 +198,8 @@ extension RunLoop {
         recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
     }
 
-    /// Records the end of a call of a database, which waited for a connection for some microseconds. `operation` has
-    /// the label in its upper half, and the result of `noteBeginning` in the lower half.
+    /// Records the end of a database call. `waited` is how many microseconds the call waited for a connection.
+    /// `operation` has the label in its upper half, and the result of `noteBeginning` in the lower half.
     package func noteAnswer(_ operation: UInt64, rows: Int, waited: Int64, failed: Bool) {
         let answer = Recorder.Record.answer(rows: UInt64(max(0, rows)), waited: UInt64(max(0, waited)))
         noteEnd(

@@ -10,8 +10,8 @@ extension RunLoop {
         return poller.wait(descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
     }
 
-    /// Waits. If the wait lasts, the reader gets the latest records meanwhile, since the process may be killed in its
-    /// sleep.
+    /// Waits. During a long wait, calls the reader for the latest records, since the process may be killed while it
+    /// sleeps.
     @inline(never)
     private func waitAndBeSeen(_ descriptors: DescriptorSet, timeout: Int64) -> Int {
         func wait(_ timeout: Int64) -> Int {
@@ -34,7 +34,7 @@ extension RunLoop {
     ) -> Recorder.Wake {
         if woken { return .wakeUp }
         if count > 0 { return .descriptor }
-        // Timers that have become due are queued here at the latest, so that they can be found below.
+        // Queue timers that have become due, so that the code below finds them.
         queueDueTimers(mode)
         if mode.ready.holdsTimers { return .timer }
         return timeout > 0 && poller.now() >= date ? .timeOver : .signal

@@ -4,8 +4,8 @@ extension RunLoop {
     /// The interface between the steps of a loop and its recorder. The steps report what the loop does. If the loop is
     /// recorded, the probe passes the reports on, with times of the right clock.
     ///
-    /// A struct of pointers, so that a report is a nil check while the recorder is off. A method of a class would load
-    /// one pointer more; a stored closure or an existential would be a call.
+    /// The probe is a struct of pointers, so that a report costs only a nil check while the recorder is off. A class
+    /// would cost one more load; a stored closure or an existential would cost a call.
     @usableFromInline
     package struct Probe {
         /// The recorder while it is on.
@@ -15,7 +15,7 @@ extension RunLoop {
         let memory: Unmanaged<Recorder.Memory>
         private let counters: UnsafeMutablePointer<Statistics>
 
-        /// - Parameter counters: The times that the probe measures while the recorder is off are written here.
+        /// - Parameter counters: Where the probe writes the times that it measures while the recorder is off.
         init(_ poller: Poller, _ counters: UnsafeMutablePointer<Statistics>) {
             memory = .passRetained(Recorder.Memory(poller))
             recorder = memory._withUnsafeGuaranteedRef { $0.recorder }
@@ -46,7 +46,7 @@ extension RunLoop {
                 live.pointee.beginPass(mode())
                 return false
             }
-            // A loop that never sleeps calls this function, but not `sleep`.
+            // A loop that never sleeps does not call `sleep`, so check the duration here, in every 1024th pass.
             guard counters.pointee.passes & 1023 == 0, recorder.pointee.beginsAt != .max else { return false }
             let now = poller.coarseNow()
             return now >= recorder.pointee.beginsAt && recorder.pointee.lasts(now)
@@ -182,7 +182,7 @@ extension RunLoop {
             return Reading(date: poller.now(), ticks: ticks)
         }
 
-        /// Returns whether the recorder's clock, which has just been read, proves that a date is in the future. False
+        /// Returns whether a date is surely in the future, judging by the last reading of the recorder's clock. False
         /// if the recorder does not use ticks.
         @inline(__always)
         func provesAhead(_ date: @autoclosure () -> Int64, _ reading: Reading) -> Bool {

@@ -1,4 +1,4 @@
-// Measures the share of time in which a loop is awake, about every second while the loop turns.
+// Measures the share of time in which a loop is awake, about once a second while the loop makes passes.
 
 extension RunLoop.Recorder {
     /// The beginning of the present second.
@@ -32,8 +32,9 @@ extension RunLoop.Recorder {
 }
 
 extension RunLoop {
-    /// Sets a handler that the loop calls on its thread about every second while it turns and is recorded, with the
-    /// share of that time in which it was awake. In simulated time it is never called.
+    /// Sets a handler that the loop calls on its thread about once a second while it makes passes and is recorded. The
+    /// argument is the share of the time in which the loop was awake since the last call. In simulated time the loop
+    /// never calls the handler.
     package func watchBusiness(_ handler: @escaping (_ share: Double, _ length: Duration) -> Void) {
         guard poller.isReal else { return }
         recorder.pointee.watchBusiness { handler($0, .nanoseconds($1)) }

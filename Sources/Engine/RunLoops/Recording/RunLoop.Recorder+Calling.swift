@@ -11,7 +11,7 @@ extension RunLoop.Recorder {
         case pending
         /// Like `pending`, for a callback that began within another.
         case pendingInside
-        /// The beginning is in the ring as a separate record.
+        /// The ring has a separate record of the callback's beginning.
         case told
 
         @inline(__always) var isPending: Bool { self == .pending || self == .pendingInside }
@@ -147,7 +147,8 @@ extension RunLoop.Recorder {
     private mutating func note(_ own: UInt64, _ record: Record) {
         let delay = own >= delayable ? noteDelay(own, record) : 0
         noteLength(own)
-        // A slow span is not reported, since the script has begun it; the callback around it is reported instead.
+        // Do not report a slow span, which the script has begun itself. The callback around the span is reported
+        // instead.
         guard own > slow, Self.title(record.object)?.kind != "span" else { return }
         tellSlow(own, record, delay)
         // The callback around this one is not reported for the same time again.
@@ -189,14 +190,14 @@ extension RunLoop.Recorder {
         return true
     }
 
-    /// Writes the begin record of the callback, because the single record that most callbacks have cannot hold all of
-    /// its events.
+    /// Writes a separate begin record for the callback. Most callbacks have a single record, which has no room for
+    /// further events.
     @inline(never)
     mutating func announce() {
         let record = open.pointee
         told.pointee = record
         open = told
-        // Code that uses `told` here makes the compiler fail with ThreadSanitizer.
+        // Do not use `told` here: the compiler then crashes when it builds with ThreadSanitizer.
         open.pointee.flags &= Flags.waits | Flags.failed
         state = .told
         enter(Level(object: record.object, isRun: false))
@@ -241,7 +242,7 @@ extension RunLoop.Recorder {
         if state == .none { openNext() }
     }
 
-    /// Returns the records of a callback whose length is not known yet.
+    /// Returns the separate records for which the single record of an unfinished callback stands.
     static func opened(_ record: Record) -> (pass: Record?, begin: Record, out: Record?) {
         let isDue = record.kind == Kind.due.rawValue
         var begin = Record(

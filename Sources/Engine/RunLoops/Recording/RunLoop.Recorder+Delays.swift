@@ -1,17 +1,18 @@
 internal import CLinux
 
-// The time for which a thread was ready to run but waited for a processor, for which no callback is to blame. The
-// kernel counts it for each thread. The recorder reads the count at intervals, and when a callback has taken long.
+// Delays: time in which a thread was ready to run but waited for a processor. No callback is to blame for it. The
+// kernel counts this time for each thread. The recorder reads the count at intervals, and when a callback has taken
+// long.
 
 extension RunLoop.Recorder {
-    /// The shortest interval between two readings, each of which takes 3 microseconds: about 10 milliseconds.
+    /// The shortest interval between two readings, about 10 milliseconds. A reading takes 3 microseconds.
     private var checkInterval: UInt64 { usesTicks ? 1 << 25 : 10_000_000 }
     /// The shortest callback whose delay is recorded: about 10 milliseconds.
     var delayable: UInt64 { checkBy == .max ? .max : checkInterval }
     /// The shortest delay that is recorded, in nanoseconds.
     private static let leastDelay: Int64 = 1_000_000
 
-    /// Simulated time shows nothing about processors.
+    /// Does nothing in simulated time, which says nothing about processors.
     mutating func beginCheckingDelays() {
         checkBy = .max
         if measuresDelays { checkDelay() }
@@ -29,7 +30,7 @@ extension RunLoop.Recorder {
         checkDelay()
         guard checkBy != .max else { return 0 }
         let scale = usesTicks ? 1 / Self.speed() : 1
-        // A part of the delay may be from before the callback.
+        // A part of the delay may have occurred before the callback.
         let delay = min(delayBefore - before, Int64(Double(own) * scale))
         guard delay >= Self.leastDelay else { return 0 }
         put(Record(.delayed, moment, object: record.object, a: UInt64(delay)))

@@ -5,7 +5,7 @@ extension RunLoop.Recorder {
         moment = 0
         tell(Record(.run, freshMoment(), object: mode))
         enter(Level(object: mode, isRun: true))
-        // Callbacks of the run are not within the callback that started it.
+        // Callbacks of the new run do not count as nested in the callback that started the run.
         suspend(moment)
     }
 
@@ -25,16 +25,16 @@ extension RunLoop.Recorder {
     @inline(__always)
     mutating func looks() { if moment != 0 { (beforeLook, moment) = (moment, 0) } }
 
-    /// Begins a pass. The pass's record waits for the first event of the pass, whose record may stand for the pass,
-    /// too.
+    /// Begins a pass. The recorder writes no record yet: the record of the pass's first event may also stand for the
+    /// pass.
     @inline(__always)
     mutating func beginPass(_ mode: UInt32) {
         if pass != 0 { putPass() }
-        // The time in which the loop asked the kernel since the last event belongs to the pass.
+        // If the loop has polled the kernel since the last event, the time of that call belongs to the pass.
         passBegin = moment != 0 ? moment : beforeLook != 0 ? beforeLook : freshMoment()
         guard mode >> 16 == 0 else { return put(Record(.pass, passBegin, object: mode)) }
         pass = Record.word(passIn: mode)
-        // A loop that never sleeps calls this function, but never the one for the end of a sleep.
+        // A loop that never sleeps does not reach the check at the end of a sleep, so check here.
         if passBegin >= attendBy { attend(passBegin) }
     }
 

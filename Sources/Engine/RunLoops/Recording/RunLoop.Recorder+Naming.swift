@@ -4,7 +4,7 @@ extension RunLoop.Recorder {
     /// Sets the label of the current callback, and the fiber in which it runs.
     @inlinable @inline(__always)
     package mutating func name(_ object: UInt32, fiber: Int) {
-        // Without a callback in progress, the next record overwrites this one.
+        // Without a callback in progress this write has no effect: the next record overwrites it.
         open.pointee.object = object
         name(fiber: fiber)
     }
@@ -15,20 +15,20 @@ extension RunLoop.Recorder {
         open.pointee.task = UInt32(truncatingIfNeeded: fiber) | Record.unlessItWaits
     }
 
-    /// The only index in `subjects` at which this key may be.
+    /// The number of entries in `subjects`. `place` returns the only index at which a key may be.
     package static let subjectCapacity = 256
     @inlinable @inline(__always)
     package static func place(ofSubject key: UInt32) -> Int { Int((key &* 0x9E37_79B1) >> 24) }
 
-    /// Clears all subjects: a new owner uses other keys.
+    /// Clears all subjects, since a new owner's keys have other meanings.
     package mutating func forgetSubjects() {
         let memory = subjectMemory ?? .allocate(capacity: Self.subjectCapacity)
         memory.initialize(repeating: Subject(), count: Self.subjectCapacity)
         (subjectMemory, subjects) = (memory, memory)
     }
 
-    /// Notes that a task begins or continues. A callback without a label becomes the task's; otherwise a piece within
-    /// the callback begins. Returns whether such a piece began; the caller must then end it.
+    /// Notes that a task begins or continues. If the current callback has no label, it gets the task's label. Otherwise
+    /// a section for the task begins within the callback. Returns whether a section began; the caller must then end it.
     package mutating func goesOn(_ object: UInt32, task: Int) -> Bool {
         let task = UInt32(truncatingIfNeeded: task) & Record.tasks
         let isUnnamed = state != .none && (open.pointee.object == 0 || open.pointee.object == requestLabel)
@@ -41,7 +41,8 @@ extension RunLoop.Recorder {
         return false
     }
 
-    /// Does the same in the usual case, a callback without a label. In other cases it does nothing and returns false.
+    /// Does the same, but only for a callback without a label, which is the usual case. Otherwise does nothing and
+    /// returns false.
     @inlinable @inline(__always)
     package mutating func goesOnHere(_ object: UInt32, task: Int) -> Bool {
         guard state != .none, open.pointee.object == 0 else { return false }
@@ -50,16 +51,16 @@ extension RunLoop.Recorder {
         return true
     }
 
-    /// Notes that the callback waits from now on, in the function of this name. The record gets the number `task`,
-    /// unless the callback belongs to a task already. O(1).
+    /// Notes that the callback waits from now on, in the function with this name. The record gets the number `task`,
+    /// unless the record has a task already. O(1).
     package mutating func waits(_ task: Int, in name: StaticString) {
         guard state != .none else { return }
         let known = open.pointee.task
         tellWait(known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task), name)
     }
 
-    /// Notes the same for an object that was made at a site. The first wait for objects of that site calls `origin` for
-    /// a text such as "future made at app.lua:3".
+    /// Does the same for a wait for an object, such as a future, whose creation site is known. The first wait for an
+    /// object of this site calls `origin`, which returns a text such as "future made at app.lua:3".
     package mutating func waits(_ task: Int, in name: StaticString, site: UInt32, _ origin: () -> String?) {
         guard state != .none else { return }
         let known = open.pointee.task

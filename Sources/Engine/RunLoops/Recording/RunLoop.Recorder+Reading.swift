@@ -18,8 +18,8 @@ extension RunLoop.Recorder {
         return first
     }()
 
-    // Functions that read a loop of another thread read single fields only, and none that counts references. They read
-    // with `peek` if the other thread may be writing the field.
+    // A function that reads another thread's loop copies single fields only, and no references: retaining an object
+    // there would be a race. If the other thread may be writing the field, the function copies it with `peek`.
 
     private static func peek<Value>(_ place: UnsafePointer<Value>) -> Value {
         withUnsafeTemporaryAllocation(of: Value.self, capacity: 1) { room in

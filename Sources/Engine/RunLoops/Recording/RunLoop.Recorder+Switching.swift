@@ -60,8 +60,7 @@ extension RunLoop.Recorder {
         Self.someAreOn.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// Turns the recorder off for good. Frees what only the loop's thread may use, since other threads may read the
-    /// rest for longer.
+    /// Turns the recorder off for good. Frees only the memory that no other thread may still be reading.
     mutating func endWriting() {
         turnOff()
         slowHandler = nil

@@ -1,4 +1,4 @@
-// Records that parts other than the loop write: sends and their numbers, marks, and events of features.
+// Records that other code than the loop itself writes: sends and their numbers, marks, and events of modules.
 
 extension RunLoop.Recorder {
     // MARK: Events of scripts and features
@@ -8,7 +8,7 @@ extension RunLoop.Recorder {
         tell(Record(.mark, moment, object: object))
     }
 
-    /// Records that bytes went through a stream. Several pieces in a row share a record.
+    /// Records that bytes went through a stream. Consecutive reads or writes share a record.
     ///
     /// - Parameter number: The number of the connection; 0 if none.
     mutating func bytes(_ object: UInt32, _ count: Int, out: Bool, of number: UInt32) {
@@ -51,7 +51,7 @@ extension RunLoop.Recorder {
 
     // MARK: Flows
 
-    // A number has 32 bits: ten for the recorder, one for the kind, 21 for the count.
+    // A flow number has 32 bits: ten for the recorder, one for the kind, 21 for the count.
     static let counted: UInt32 = 1 << 21
     var flowBase: UInt32 { UInt32(number & 1023) << 22 }
 
@@ -61,7 +61,7 @@ extension RunLoop.Recorder {
         requestFlows | UInt32(truncatingIfNeeded: number) & (Self.counted - 1)
     }
 
-    /// Records that this thread queues a request for its own loop. Several in a row share a record.
+    /// Records that this thread queues a request for its own loop. Consecutive requests share a record.
     @inline(__always)
     mutating func queues(request number: UInt64) {
         let flow = flow(ofRequest: number)
@@ -89,8 +89,8 @@ extension RunLoop.Recorder {
     /// Moves the send in the callback's record into a separate record, which counts further sends.
     private mutating func queuesSecond(_ flow: UInt32) {
         open.pointee.flags &= ~Flags.sends
-        // The 1 stands for the callback's length until that is known, and leaves no room for another send in the
-        // record.
+        // The 1 is in the place of the callback's length until the length is known. It also marks that the record has
+        // no room for another send.
         open.pointee.a = 1
         insert(Record(.out, open.pointee.time, flags: Flags.inside, a: 2, flow: flow &- 1))
         lastRequestRecord = next
@@ -119,7 +119,7 @@ extension RunLoop.Recorder {
         return label
     }
 
-    /// Notes a send to the own loop in the callback's record. Returns nil if the record has no room.
+    /// Stores a send to this loop in the callback's record. Returns nil if the record has no room.
     @inline(__always)
     mutating func sendsHere() -> UInt32? {
         guard hasRoom else { return nil }

@@ -1,6 +1,6 @@
 extension RunLoop.Recorder {
-    /// The memory of a recorder. The memory is freed with its last reference: the loop has one, and so has each reader
-    /// on another thread, such as a file or a dump.
+    /// The memory of a recorder. It is freed with the last reference to this object. The loop has a reference, and so
+    /// has each reader on another thread, such as a file or a dump.
     // Sendable: each field of the recorder belongs to one thread; other threads read only separate memory.
     package final class Memory: @unchecked Sendable {
         package let recorder: UnsafeMutablePointer<RunLoop.Recorder>

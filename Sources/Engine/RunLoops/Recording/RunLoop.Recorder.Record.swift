@@ -18,8 +18,8 @@ extension RunLoop.Recorder {
         /// The number that joins a send with its effect; 0 if none.
         package var flow: UInt32 = 0
         /// The number that joins the pieces of a task; 0 if none. In the ring, that number is in the lower `taskBits`
-        /// bits. The bits above have a number of `WaitNames` if the task waits; if they are all ones, the record counts
-        /// as a piece of the task only if it waits later.
+        /// bits. If the task waits, the bits above have a number of `WaitNames`. If these bits are all ones, the record
+        /// belongs to the task only if the callback waits later.
         @usableFromInline package var task: UInt32 = 0
 
         static let taskBits: UInt32 = 22
@@ -63,7 +63,8 @@ extension RunLoop.Recorder {
         @inline(__always)
         static func word(passIn mode: UInt32) -> UInt32 { mode << 16 | UInt32(Flags.beginsPass) << 8 }
 
-        /// Sets the length, in the ring: `flow` for the kind `due`, the lower half of `a` for others.
+        /// Sets the length of a callback, in the ring: in `flow` for the kind `due`, in the lower half of `a` for other
+        /// kinds.
         @inline(__always)
         mutating func setLength(_ length: UInt32, isDue: Bool) {
             withUnsafeMutableBytes(of: &self) {
@@ -84,11 +85,11 @@ extension RunLoop.Recorder {
             set { (flow, task) = (UInt32(truncatingIfNeeded: newValue), UInt32(truncatingIfNeeded: newValue >> 32)) }
         }
 
-        /// The rows of a call of a database, and the microseconds for which the call waited for a connection, in a
-        /// record of the kind `closes`.
+        /// In a record of the kind `closes` for a database call: the number of rows, and for how many microseconds the
+        /// call waited for a connection.
         package var answer: (rows: UInt64, waited: UInt64) { (a & UInt64(UInt32.max), a >> 32) }
 
-        /// Returns `a` for these. Larger numbers are cut to the largest that fit.
+        /// Returns the value of `a` for these two numbers, each limited to the largest value that fits.
         package static func answer(rows: UInt64, waited: UInt64) -> UInt64 {
             min(waited, UInt64(Int32.max)) << 32 | min(rows, UInt64(UInt32.max))
         }
@@ -103,7 +104,7 @@ extension RunLoop.Recorder {
         /// A callback begins. `a`: the date at which it was due, or 0.
         case begin = 1
         /// A callback ends. `a`: the number of missed intervals. `object`: as in `begin`. `flow`: see `waitsIn`; in the
-        /// ring, `task` has that instead. See `Flags`.
+        /// ring, `task` contains this label instead. See `Flags`.
         case end
         /// A run begins in a mode, `object`.
         case run
@@ -134,8 +135,8 @@ extension RunLoop.Recorder {
         case opens, closes
         /// The loop has ended. No record of the loop follows, and later time does not count for it.
         case ended
-        /// The thread waited for a processor, for `a` nanoseconds of the callback that has just ended. `object`: that
-        /// callback's.
+        /// During the callback that has just ended, the thread waited for a processor for `a` nanoseconds. `object`:
+        /// the callback's.
         case delayed
         /// The long operation with the number `flow` belongs to the group `object`, as a request belongs to its route.
         case belongs

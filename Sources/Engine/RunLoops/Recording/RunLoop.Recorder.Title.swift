@@ -5,7 +5,7 @@ extension RunLoop {
 }
 
 extension RunLoop.Recorder {
-    /// The description behind a label of records.
+    /// The description for which a label in records stands.
     package struct Title: Hashable, Sendable {
         /// "timer", "source", "port", "observer", "request", "task", "message", "span", "collector", "stream",
         /// "program", "http", "nats", "data", "other".
@@ -43,11 +43,12 @@ extension RunLoop.Recorder {
 
     /// The largest number of labels. Programs can make up any number of names.
     private static let mostLabels = 1 << 16
-    /// The largest number of labels for names from outside, such as paths and addresses, so that others have room.
+    /// The largest number of labels for names from outside, such as paths and addresses. So there is always room for
+    /// names of the script.
     private static let mostForeignLabels = 1 << 13
 
-    /// The number of a title in this process, the same each time. Safe on any thread. This call is too slow to be made
-    /// for each event.
+    /// Returns the number of a title in this process. Equal titles have equal numbers. Safe on any thread. Too slow to
+    /// be called for each event.
     ///
     /// - Parameter isForeign: True for a name from outside the script.
     package static func label(_ title: Title, isForeign: Bool = false) -> UInt32 {

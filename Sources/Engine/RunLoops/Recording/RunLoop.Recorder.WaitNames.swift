@@ -3,8 +3,9 @@ extension RunLoop.Recorder {
     /// for a record: its index in a table, to which it is added at its first use. An entry never changes, so that other
     /// threads may read it after a record with its number.
     struct WaitNames: BitwiseCopyable {
-        /// An entry. Identifies the name by its address, since it is a constant of the program. If the creation site of
-        /// the object for which the task waits is known, the key contains it, too. 0 if the entry is free.
+        /// An entry of the table. The key contains the name's address, since names are constants of the program. If the
+        /// task waits for an object whose creation site is known, the key contains the site, too. The key of a free
+        /// entry is 0.
         private struct Place {
             var key: UInt = 0
             var label: UInt32 = 0
@@ -13,11 +14,13 @@ extension RunLoop.Recorder {
         private var places: UnsafeMutablePointer<Place>?
         private var count: UInt32 = 0
         private static let capacity: UInt32 = 256
-        /// The largest number of names. Further names get the number 0; the program has fewer than half as many.
+        /// The largest number of entries; further names get the number 0. The program has fewer than half as many
+        /// names.
         private static let most: UInt32 = 224
-        /// Names with higher numbers are stored without a site, so that all names of the program find room.
+        /// When the table has this many entries, new names are stored without a site, so that there is room for all
+        /// names of the program.
         private static let mostWithSites: UInt32 = 112
-        /// The bits of an address; those above are a site's.
+        /// The number of bits for the address in a key. The bits above contain the site.
         private static let addressBits: UInt = 47
 
         func free() { places?.deallocate() }
@@ -41,8 +44,9 @@ extension RunLoop.Recorder {
             number(UInt(bitPattern: name.utf8Start), most: Self.most) { "\(name)" }
         }
 
-        /// Returns the number of a name for an object that was made at a site: the first wait there asks for the
-        /// origin. If the table has many entries, returns the number of the name alone.
+        /// Returns the number of a name together with the site of the object that the task waits for. The first wait
+        /// for an object of this site calls `origin`. If the table has many entries, returns the number of the name
+        /// alone.
         mutating func number(of name: StaticString, site: UInt32, _ origin: () -> String?) -> UInt32 {
             let address = UInt(bitPattern: name.utf8Start)
             guard address >> Self.addressBits == 0, site >> (UInt.bitWidth - Int(Self.addressBits)) == 0 else {
@@ -67,7 +71,7 @@ extension RunLoop.Recorder {
             count += 1
             let text = text()
             var label = text.isEmpty ? 0 : RunLoop.Recorder.label(.init("other", text))
-            // If labels have run out, the wait gets none rather than a shared one.
+            // If labels have run out, the wait gets no label rather than the label that all further titles share.
             if RunLoop.Recorder.title(label)?.text != text { label = 0 }
             places[Int(index)] = Place(key: key, label: label)
             return index + 1

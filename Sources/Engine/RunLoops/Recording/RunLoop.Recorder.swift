@@ -12,8 +12,9 @@ extension RunLoop {
     /// recorder allocates no memory and makes no system call. Only the loop's thread writes; `copy` reads on any
     /// thread.
     ///
-    /// Rare cases are a simulated clock, a slow callback, nested callbacks, the end of the ring, and a reader. In each
-    /// of them a comparison fails that every callback makes, and only then the recorder finds out which case it is.
+    /// Rare cases are a simulated clock, a slow callback, nested callbacks, the end of the ring, and a reader. Every
+    /// callback makes one comparison that fails in all of these cases. Only if it fails, the recorder finds out which
+    /// case it is.
     @usableFromInline
     package struct Recorder: ~Copyable {
         // The fields that each callback needs are next to each other.
@@ -27,9 +28,10 @@ extension RunLoop {
         /// The pass that has begun and has no record yet, in the form of `word`; 0 if there is none. The record of the
         /// pass's first callback may include the pass.
         var pass: UInt32 = 0
-        /// The record of the callback in progress. As long as nothing else was recorded in the callback, it is in the
-        /// ring, after all other records. After that `open` is the record `told`, in which the end of the callback is
-        /// prepared. Without a callback, `open` is the place of the next record.
+        /// The record of the callback in progress. As long as nothing else was recorded in the callback, this record is
+        /// the last one in the ring. Afterwards `open` points to `told`, outside of the ring, where the recorder
+        /// prepares the record of the callback's end. Without a callback, `open` points to the place of the next
+        /// record.
         @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
         /// The coarse-clock time, in nanoseconds, at which the last callback ended while the recorder was off. No
         /// foreign code has run since that time, so it can be the start of the next callback, without reading the
@@ -60,7 +62,7 @@ extension RunLoop {
         var lookBy = UInt64.max { didSet { attendBy = min(readBy, checkBy, lookBy) } }
         var look = Look()
         var lookHandler: ((_ share: Double, _ nanoseconds: Int64) -> Void)?
-        /// The earliest of `readBy`, `checkBy` and `lookBy`.
+        /// The minimum of `readBy`, `checkBy` and `lookBy`.
         private(set) var attendBy = UInt64.max
         /// The thread's delay at the last reading, in nanoseconds.
         var delayBefore: Int64 = 0
@@ -85,8 +87,8 @@ extension RunLoop {
         let told: UnsafeMutablePointer<Record>
         /// The memory of `subjects`.
         var subjectMemory: UnsafeMutablePointer<Subject>?
-        /// The part of the current callback that does not count as holding up the loop, because a nested run was in
-        /// progress or that part was reported already.
+        /// The time within the current callback that does not count as holding up the loop: time of nested runs, and
+        /// time that was already reported for inner callbacks.
         var excused: UInt64 = 0
         /// The enclosing callbacks, outermost first.
         var outer: [Call] = []
@@ -106,7 +108,7 @@ extension RunLoop {
         var sleepBegan = UInt64.max
         /// The time of the loop's coarse clock at which the recorder begins by itself; 0 until it is set.
         var beginsAt: Int64 = 0
-        /// Whether the loop has been running for a second. The first call only sets `beginsAt`.
+        /// Returns whether the loop has been running for a second. The first call only sets `beginsAt`.
         @inline(never)
         mutating func lasts(_ now: Int64) -> Bool {
             guard beginsAt != 0 else {
@@ -228,8 +230,7 @@ extension RunLoop {
             return moment
         }
 
-        /// A date of the loop's clock that is surely not earlier than now, without reading that clock: an upper limit
-        /// for the time that has passed.
+        /// Returns an upper limit of the loop's present date, without reading the loop's clock.
         ///
         /// - Parameters:
         ///   - date: The last reading of the loop's clock.
@@ -298,7 +299,7 @@ extension RunLoop {
             if let ring { open = place(ring) }
         }
 
-        /// Writes a record that cannot also represent the beginning of its pass.
+        /// Writes a record of a kind that cannot share its record with the beginning of a pass.
         @inline(__always)
         mutating func put(_ record: Record) {
             if pass != 0 { putPass() }
@@ -342,8 +343,8 @@ extension RunLoop {
             hasBeenRead(wantsMore: reader?() ?? false)
         }
 
-        /// Writes begin records for the callback and pass in progress, with a new anchor, so that a reader finds them
-        /// before the following records.
+        /// Writes begin records for the callback and the pass in progress, and sets a new anchor. A reader then finds
+        /// these records before the following ones.
         mutating func settle() {
             if state.isPending {
                 announce()

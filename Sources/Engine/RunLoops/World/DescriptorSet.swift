@@ -17,7 +17,7 @@ final class DescriptorSet {
     /// The registrations by descriptor number. In raw memory, since each event reads it.
     private let registrations = RawBuffer<Registration>(capacity: 16)
     private var generation: UInt32 = 0
-    /// The second and further ports of a descriptor, which is rare.
+    /// The second and further ports of a descriptor. Few descriptors have more than one port.
     private var others: [CInt: [RunLoop.DescriptorPort]] = [:]
     /// Descriptors that epoll refuses, such as those of regular files. These descriptors are always ready.
     private var alwaysReady: [CInt] = []
@@ -34,7 +34,7 @@ final class DescriptorSet {
         var hasOthers = false
     }
 
-    /// The token of the wake-up descriptor; see `linux_epoll_waking`.
+    /// The token that identifies events of the wake-up descriptor; see `linux_epoll_waking`.
     static let wakeToken = UInt64.max
 
     /// Fails, and sets errno, if the system refuses an epoll instance.
@@ -123,7 +123,8 @@ final class DescriptorSet {
             registrations.base[Int(fd)].isAlwaysReady = true
             alwaysReady.append(fd)
         case EEXIST:
-            // A registration remains for a closed descriptor whose file is kept open by a duplicate.
+            // Other code may have closed the descriptor while a duplicate keeps its file open. The registration then
+            // remains: update it.
             linux_epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)
         case let failure:
             forget(fd)
@@ -166,7 +167,7 @@ final class DescriptorSet {
         _ events: UnsafePointer<epoll_event>, _ count: Int,
         _ body: (RunLoop.DescriptorPort, RunLoop.FDPort.Events) -> Void
     ) {
-        // With ten thousand ports, few are in the cache: prefetch them all at once.
+        // With ten thousand ports, few are in the processor's cache, so prefetch all that are ready.
         for i in 0..<count {
             guard let port = registration(of: events[i])?.port else { continue }
             linux_prefetch(port.toOpaque(), 0)

@@ -18,8 +18,8 @@ public final class EpollPoller: Poller {
     ) -> Int {
         let count = linux_epoll_wait(
             epoll, events.assumingMemoryBound(to: epoll_event.self), CInt(capacity), timeout)
-        // Another part of the program has closed a descriptor of the loop, as programs do that close all descriptors to
-        // become a daemon. Continuing would wait forever.
+        // Other code has closed a descriptor of the loop, for example by closing all descriptors in order to become a
+        // daemon. If the loop continued, it would wait forever.
         if count < 0, linux_errno() != EINTR { linux_lose_loop() }
         return max(0, Int(count))  // EINTR counts as no event: the loop reads the clock and waits again
     }

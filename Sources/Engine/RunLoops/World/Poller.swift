@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Linux
 
-/// The world of a loop: its clock, and its way to sleep until something happens.
+/// The world of a loop: its clock, and its function that sleeps until something happens.
 ///
 /// Used only on the loop's thread.
 open class Poller {
@@ -21,13 +21,14 @@ open class Poller {
     /// suspended. A world without such a descriptor returns nil, and calls `changed` instead, on any thread.
     func watchWallClock(_ changed: @escaping @Sendable () -> Void) throws(SystemError) -> Descriptor? { nil }
 
-    /// Whether timers fire at their exact dates despite their tolerances: where waking costs nothing, being late gains
-    /// nothing.
+    /// Whether timers fire at their exact dates and ignore their tolerances. A tolerance saves wake-ups, which cost
+    /// nothing in simulated time.
     open var ignoresTolerance: Bool { false }
 
     /// Whether the loop sets `watched` before each wait.
     open var wantsToKnowDescriptors: Bool { false }
-    /// The descriptors, apart from the loop's own, for which some port waits; only set if `wantsToKnowDescriptors`.
+    /// The descriptors for which some port waits, without the loop's own descriptors. Set only if
+    /// `wantsToKnowDescriptors` is true.
     public internal(set) final var watched: [Int32] = []
 
     /// Waits until something is ready in an epoll instance, or the time is over. Returns the number of events. It may

@@ -1,9 +1,9 @@
 internal import CLinux
 package import Linux
 
-// Other processes may share a simulated time. The process that made it, the guardian, decides when it jumps. The
-// others, its members, report to the guardian when they rest and for how long, and read the time from a page of shared
-// memory.
+// Other processes may share a simulated time. The process that made the time is its guardian and decides when it jumps.
+// The other processes are its members. A member reports to the guardian when it rests and for how long, and reads the
+// time from a page of shared memory.
 
 extension SimulatedClock {
     /// The shared page from which members read the time.
@@ -19,11 +19,11 @@ extension SimulatedClock {
         /// Nil until the process has connected.
         var connection: Descriptor?
         var rests = false
-        /// Whether all its threads sleep until another process writes to it, although it has not reported that it
-        /// rests.
+        /// Whether all threads of the member sleep until another process writes to it, although the member has not
+        /// reported that it rests.
         var isBlocked = false
-        /// The real time, in nanoseconds, at which the process began its present work, or at which it was asked for the
-        /// answer that is still missing.
+        /// The real time, in nanoseconds, at which the member began its present work, or at which the guardian sent the
+        /// question that the member has not answered yet.
         var since = linux_monotonic_now()
         var deadline = Int64.max
         var activity: Int64 = 0
@@ -40,7 +40,7 @@ extension SimulatedClock {
         let connection: Descriptor
         var asked: Int32 = 0
         var activity: Int64 = 0
-        /// The last report that the member rests; nil when that is no longer true.
+        /// The last report of this member that it rests; nil if the member works again.
         var said: (deadline: Int64, isOutstanding: Bool, surroundings: Int32)?
     }
 
@@ -55,9 +55,9 @@ extension SimulatedClock {
         var members: [Member] = []
         /// The number of the last question.
         var round: Int32 = 0
-        /// Whether some member still has to answer the last question.
+        /// Whether some member has not answered the last question yet.
         var isAsking = false
-        /// Whether all members have answered twice that they rest, and none has worked in between.
+        /// Whether all members have answered twice that they rest, without any work in between.
         var isAtRest = false
     }
 
@@ -112,7 +112,7 @@ extension SimulatedClock {
         }
     }
 
-    /// Makes a clock that shows the time of another process, which has given out its address.
+    /// Makes a clock that shows the time of the process whose `familyAddress` this is.
     ///
     /// - Throws: ENOENT, EACCES or ECONNREFUSED if there is no such process.
     package convenience init(joining address: String) throws(SystemError) {
@@ -143,7 +143,8 @@ extension SimulatedClock.State {
     /// Nanoseconds for which a member that works has the turn alone.
     private static let turnLimit: Int64 = 50_000_000
 
-    /// A descriptor to watch besides the loop's own: messages of the family. -1 if there is no family.
+    /// A descriptor to watch besides the loop's own descriptors: messages of the family arrive there. -1 if there is no
+    /// family.
     var company: Int32 { family?.ears.number ?? guardian?.connection.number ?? -1 }
 
     func publish() {
@@ -164,7 +165,7 @@ extension SimulatedClock.State {
         family?.members.reduce(Int64.max) { $1.rests ? min($0, $1.deadline) : $0 } ?? .max
     }
 
-    /// Notes that some member works, so that earlier answers about the whole family no longer hold.
+    /// Notes that some member works, which makes earlier answers about the whole family invalid.
     mutating func unrest() {
         guard family != nil else { return }
         family?.isAtRest = false

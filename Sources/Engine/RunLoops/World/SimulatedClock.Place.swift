@@ -2,7 +2,7 @@ internal import CLinux
 internal import Linux
 
 extension SimulatedClock {
-    /// The place of a loop in the clock's world. While the place exists and its loop does not sleep, the clock does not
+    /// A loop's membership in the clock's world. While the place exists and its loop does not sleep, the clock does not
     /// jump.
     public final class Place: Sendable {
         let clock: SimulatedClock
@@ -49,14 +49,15 @@ extension SimulatedClock {
         var looks = false
         var thread: CInt = 0
         var runsSince: Int64 = 0
-        /// The real time at which its thread was first found in its present system call. `switches`: the thread's count
-        /// of waits at the last check.
+        /// The real time at which the clock first found the loop's thread in its present system call. `switches`: the
+        /// thread's count of context switches at the last check.
         var restsSince: Int64?
         var switches = 0
-        /// Set while the thread sleeps in a read outside of its loop: the thread's count of waits at the last check.
+        /// Set while the thread blocks in a read outside of its loop's wait: the thread's count of context switches at
+        /// the last check.
         var blockedSwitches: Int?
 
-        /// Whether the loop's sleep was ended by an event that it has not noticed yet.
+        /// Whether an event should end the loop's sleep, but the loop has not woken yet.
         var isReady: Bool { status == .sleeping && linux_poll_now(epoll, Int16(POLLIN)) != 0 }
 
         mutating func fallAsleep(in epoll: CInt, until deadline: Int64, _ watched: [CInt], watches: Bool) {
@@ -68,7 +69,7 @@ extension SimulatedClock {
         }
     }
 
-    /// The parts of the real world for which time has waited.
+    /// The reasons for which simulated time has waited for the real world.
     public struct Reasons: OptionSet, Sendable {
         public let rawValue: UInt8
         public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -76,11 +77,11 @@ extension SimulatedClock {
         public static let programs = Reasons(rawValue: 1)
         /// Descriptors that something outside can make ready.
         public static let descriptors = Reasons(rawValue: 2)
-        /// Threads for which the loops do not wait.
+        /// Threads with the status `away`.
         public static let threads = Reasons(rawValue: 4)
         /// Listening sockets, signals and changes of files.
         public static let listeners = Reasons(rawValue: 8)
-        /// Answers of threads of this process that make calls for its loops.
+        /// Results of threads of this process that make blocking calls for its loops.
         public static let answers = Reasons(rawValue: 16)
     }
 }

@@ -9,10 +9,10 @@ extension SimulatedClock {
         var wallClockWatchers: [@Sendable () -> Void] = []
         /// The real time, in nanoseconds, from which on the clock follows real time; nil if it stands still.
         var flowsSince: Int64? { didSet { publish() } }
-        /// Nanoseconds of real time that have passed but do not show yet.
+        /// Nanoseconds of real time that have passed, and that `now` does not include yet.
         var unseen: Int64 = 0 { didSet { publish() } }
-        /// The step, in nanoseconds, in which real time shows. Smaller amounts stay unseen, unless a deadline lies
-        /// within.
+        /// The step, in nanoseconds, by which real time moves the clock. The clock does not show a smaller amount,
+        /// unless a deadline lies within it.
         var grain: Int64 = 1 { didSet { publish() } }
         var followsRealTime = false
         var isHeld = false
@@ -27,12 +27,12 @@ extension SimulatedClock {
         var settles: Int?
         /// Whether the loop that decides is about to wait for the real world, not for the turn of another loop.
         var waitsReally = false
-        /// The real time at which the data that is still on its way was first seen.
+        /// The real time at which the clock first noticed the data that is still on its way to a descriptor.
         var waysSince: Int64?
-        /// The real time since which no loop has run, and only answers of this process's own threads have been
-        /// outstanding.
+        /// The real time at which the loops began to wait only for calls that other threads of this process make for
+        /// them, such as reading a file. Nil if a loop has run since then.
         var answersSince: Int64?
-        /// The real time from which on nothing could end the wait.
+        /// The real time since which nothing has been able to end the wait.
         var stuckSince: Int64?
         var reasons = Reasons()
         /// How often the time was read since a loop last slept.
@@ -55,7 +55,8 @@ extension SimulatedClock {
             sleepers.reduce(nextOfMembers) { $1.status == .sleeping ? min($0, $1.deadline) : $0 }
         }
 
-        /// The time that the clock shows: in steps of `grain`, but a deadline within a step shows exactly.
+        /// The time that the clock shows: a multiple of `grain`, or the exact time of a deadline within the current
+        /// step.
         var now: Int64 {
             guard flowsSince != nil || unseen > 0 else { return time }
             let passed = passed
@@ -175,7 +176,8 @@ extension SimulatedClock.State {
         return others.isEmpty ? Self.watchInterval : -1
     }
 
-    /// Makes all other sleeping loops wake for their own descriptors, before this one sleeps long or in real time.
+    /// Makes all other sleeping loops wake and poll their own descriptors, before this loop sleeps long or in real
+    /// time.
     mutating func haveOthersLook(_ own: Int) {
         guard chance != nil else { return }
         sleepers[own].looks = true
@@ -223,7 +225,7 @@ extension SimulatedClock.State {
     ) -> SimulatedClock.Decision {
         let suspected = stuckSince
         stuckSince = nil
-        // Members must rest, too.
+        // The other processes that share this time must rest, too.
         if membersAreBusy() { return .sleep(SimulatedClock.patience, looks: true) }
         let members = family?.members ?? []
         let ofMembers: SimulatedClock.Reasons = members.contains { $0.rests && $0.isOutstanding } ? .programs : []
@@ -242,8 +244,8 @@ extension SimulatedClock.State {
             waysSince = nil
         }
         if outstanding == .answers, !isBusy {
-            // Answers, such as those about files, nearly always come at once. If time stands still until they come,
-            // tests see the same clock in each run.
+            // Results of other threads, such as those of reading a file, nearly always come at once. If time stands
+            // still until they come, tests see the same clock in each run.
             let began = answersSince ?? linux_monotonic_now()
             answersSince = began
             if linux_monotonic_now() - began < 200_000_000 { return .sleep(2_000_000, looks: true) }

@@ -14,7 +14,7 @@ public final class SimulatedClock: Sendable {
         /// The loop sleeps for at most this many real nanoseconds; no limit if negative. If `looks` is true, the loop
         /// also wakes when a descriptor is ready.
         case sleep(Int64, looks: Bool)
-        /// Nothing can happen before time passes: this is the answer to `settle`.
+        /// Nothing can happen before time passes. This decision ends a wait after `settle`.
         case settled
         case stuck
     }
@@ -26,7 +26,7 @@ public final class SimulatedClock: Sendable {
     private static let mainLoop = 1
 
     let state: Lock<State>
-    /// Asks what outside the loops, such as a child process, must still happen before time may pass.
+    /// Returns what must still happen outside the loops before time may pass, such as the work of a child process.
     private let outstanding = Lock(Question { [] })
 
     // A closure in a generic container is wrapped once more by each read and write; a struct avoids that.
@@ -39,8 +39,8 @@ public final class SimulatedClock: Sendable {
     /// - Parameters:
     ///   - start: The first time of the monotonic clock.
     ///   - wallClock: The first time of the wall clock, in seconds since 1970.
-    ///   - knowsOwnDescriptors: If true, time may pass while loops wait for descriptors that only this process can make
-    ///     ready, by its loops. The process must have no other threads.
+    ///   - knowsOwnDescriptors: If true, time may pass while loops wait for descriptors that only loops of this process
+    ///     can make ready. The process must have no other threads.
     public init(
         start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock,
         knowsOwnDescriptors: Bool = false
@@ -73,7 +73,7 @@ public final class SimulatedClock: Sendable {
     /// The reasons for which real time has passed since the beginning.
     public var reasons: Reasons { state.withLock { $0.reasons } }
 
-    /// The system calls in which the threads of loops with the status `away` are blocked.
+    /// For each loop with the status `away`: the system call in which its thread is blocked.
     public var callsOfThreads: [String] {
         let threads = state.withLock { state in state.sleepers.filter { $0.status == .away }.map(\.thread) }
         return threads.compactMap { thread in
@@ -88,8 +88,8 @@ public final class SimulatedClock: Sendable {
     /// How often the time was read since a loop last slept.
     public var reads: Int { state.withLock { $0.reads } }
 
-    /// Sets a function that returns what may still happen without a loop waiting for it. The clock calls it before each
-    /// jump.
+    /// Sets a function that returns the events that may still come although no loop waits for them. The clock calls it
+    /// before each jump.
     public func setOutstanding(_ whatIsOutstanding: @escaping @Sendable () -> Reasons) {
         outstanding.withLock { $0 = Question(whatIsOutstanding: whatIsOutstanding) }
     }
@@ -148,7 +148,7 @@ public final class SimulatedClock: Sendable {
         for tell in told { tell() }
     }
 
-    /// Adds a callback for when the wall clock is set. `reset` removes it.
+    /// Adds a callback that runs when the wall clock is set. `reset` removes the callback.
     func whenWallClockIsSet(_ changed: @escaping @Sendable () -> Void) {
         state.withLock { $0.wallClockWatchers.append(changed) }
     }
@@ -175,7 +175,7 @@ public final class SimulatedClock: Sendable {
         }
     }
 
-    /// Returns when all loops sleep, or after 200 ms. For a thread without a loop that is about to wake a loop: the
+    /// Returns when all loops sleep, or after 200 ms. A thread without a loop calls this before it wakes a loop. The
     /// woken code then always runs after the present work of the loops, however early the thread was done.
     public func awaitRest() {
         let limit = linux_monotonic_now() + 200_000_000
@@ -272,14 +272,14 @@ public final class SimulatedClock: Sendable {
     ///   - watched: The descriptors in it, if known.
     ///   - watchesDescriptors: Whether the loop watches any descriptors.
     ///   - isOutstanding: Whether something outside this loop must still happen before time may pass.
-    ///   - told: Called with true when everything has come to rest after `settle`, and with false when nothing can ever
-    ///     end the wait. The wait then continues.
+    ///   - told: Called with true when all loops rest after `settle`, and with false when nothing can ever end the
+    ///     wait. After the call the wait continues.
     func sleep(
         _ place: Place, in epoll: Int32, until deadline: Int64, watched: [CInt], watchesDescriptors: Bool,
         isOutstanding: () -> Bool, told: ((_ isSettled: Bool) -> Void)?
     ) {
         let everywhere = outstanding.withLock { $0 }.whatIsOutstanding
-        // The short way for a single loop, which is the usual case.
+        // The fast path for a single loop, which is the usual case.
         if !watchesDescriptors, !isOutstanding(), everywhere().isEmpty, linux_poll_now(epoll, Int16(POLLIN)) == 0,
             state.withLock({ $0.jump(alone: place.number, to: deadline) })
         {
@@ -292,7 +292,7 @@ public final class SimulatedClock: Sendable {
         }
         while true {
             place.bell.silence()
-            // Ask this before the decision, so that the decision sees data that a program has written before its end.
+            // Ask this before the decision: a program may write data and end, and the decision must then see the data.
             let mayStillHappen = everywhere().union(isOutstanding() ? .programs : [])
             var limit: Int64 = 0
             var looks = true
@@ -319,7 +319,7 @@ public final class SimulatedClock: Sendable {
                     told(false)
                     isOver = state.withLock { $0.chance == nil }
                 } else {
-                    // Another loop may have a handler for this case.
+                    // Another loop may have a handler for the case that nothing can end the wait.
                     state.withLock { state in
                         for sleeper in state.sleepers where sleeper.number != place.number { sleeper.bell.ring() }
                     }
@@ -345,7 +345,7 @@ public final class SimulatedClock: Sendable {
     /// Calls the loop's `told` as soon as only the passing of time can make anything happen in any loop.
     public func settle(_ place: Place) { state.withLock { $0.settles = place.number } }
 
-    /// Nanoseconds for which a loop that waits for its turn does not check the loop that has it.
+    /// Nanoseconds for which a loop waits for its turn before it checks whether the loop that has the turn is blocked.
     static let patience: Int64 = 5_000_000
 
     private func decide(_ state: inout State, _ number: Int, _ mayStillHappen: Reasons) -> Decision {

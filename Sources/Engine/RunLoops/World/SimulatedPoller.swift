@@ -1,12 +1,12 @@
 internal import CLinux
 internal import Linux
 
-/// The poller of a world in which sleeping takes no time: when nothing is ready, the clock jumps to the end of the
-/// wait.
+/// The poller for simulated time, in which sleeping takes no real time: when nothing is ready, the clock jumps to the
+/// end of the wait.
 ///
-/// Descriptors are real. While the loop watches a descriptor, the poller waits for it in real time, which passes on the
-/// simulated clock, too; it does not wait if `waitsForDescriptors` is false. A loop that sleeps without a deadline
-/// waits for another thread to wake it.
+/// Descriptors are real. While the loop watches a descriptor, the poller waits for it in real time, and the simulated
+/// clock advances with real time. If `waitsForDescriptors` is false, the poller does not wait. A loop that sleeps
+/// without a deadline waits for another thread to wake it.
 ///
 /// Several loops, each on its own thread, may share a clock, which jumps only when all of them sleep.
 public final class SimulatedPoller: Poller {
@@ -20,8 +20,7 @@ public final class SimulatedPoller: Poller {
     /// Called on the loop's thread during its wait when nothing can ever end that wait: there is no timer, no
     /// descriptor and no other loop, or the clock is held. The wait then continues.
     public var stuckHandler: (() -> Void)?
-    /// Called on the loop's thread during its wait when everything in all loops of the world has come to rest, once
-    /// after each `settle`.
+    /// Called on the loop's thread, during its wait, when all loops of the world rest; once after each `settle`.
     public var settledHandler: (() -> Void)?
     private let place: SimulatedClock.Place
 
@@ -41,8 +40,8 @@ public final class SimulatedPoller: Poller {
         }
     }
 
-    /// Makes the poller of a loop whose place was reserved before; the clock has been waiting for that loop since. Only
-    /// one poller may have a place.
+    /// Makes the poller of a loop whose place was reserved earlier. Since the reservation, the clock has waited for
+    /// that loop. Each place may have one poller only.
     public init(at place: SimulatedClock.Place, waitsForDescriptors: Bool = true) {
         clock = place.clock
         self.waitsForDescriptors = waitsForDescriptors

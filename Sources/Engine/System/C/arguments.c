@@ -4,7 +4,7 @@
 
 static char **words;
 
-// The C library calls it with the arguments of main.
+// The C library calls this constructor with the arguments of `main`.
 __attribute__((constructor)) static void keep(int count, char **arguments, char **environment) {
   (void)count;
   (void)environment;

@@ -1,4 +1,5 @@
-// Connections out of a sandbox: the doorman, a process outside of it, makes those that Landlock refuses. See doorman.c.
+// Connections out of a sandbox. The doorman, a process outside of the sandbox, makes the connections that Landlock
+// refuses to this process. See doorman.c.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -45,7 +46,8 @@ static int ask(linux_question *it, int *descriptor, linux_answer *reply) {
   return is_there ? reply->error : EACCES;
 }
 
-// The functions of the C library that the functions of this file replace, for libraries that are opened later as well.
+// The original functions of the C library. The functions of this file replace them, also for libraries that are opened
+// later.
 
 int connect(int fd, const struct sockaddr *to, socklen_t length) {
   static int (*_Atomic real)(int, const struct sockaddr *, socklen_t);

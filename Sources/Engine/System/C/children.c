@@ -54,7 +54,7 @@ int linux_children_of(int pid, int *found, int most) {
   }
   closedir(tasks);
   if (is_known) return count;
-  // The kernel lacks that file: look for the children among all processes.
+  // This kernel has no /proc/…/children file: look for the children among all processes.
   DIR *all = opendir("/proc");
   if (!all) return 0;
   while ((entry = readdir(all))) {

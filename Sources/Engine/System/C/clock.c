@@ -16,11 +16,12 @@
 
 int linux_watch_wall_clock(void) { return timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
 
-// A jump cancels only a timer that runs. So the timer runs to a date that never comes, in the year 2242.
+// A jump of the clock cancels only an armed timer. So arm the timer for a date that never comes, in the year 2242.
 int linux_rearm_wall_clock(int fd) {
   struct itimerspec never = {.it_value = {.tv_sec = 0x1ffffffff}};
   int result;
-  // ECANCELED: the clock was set meanwhile. The caller reads the clock after this call, and so sees the change.
+  // ECANCELED: the clock was set during the call. Try again: the caller reads the clock after this call, and so notices
+  // the change.
   do result = timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
   while (result < 0 && errno == ECANCELED);
   return result;

@@ -27,7 +27,7 @@ static void set_id(struct inet_diag_sockid *id, const struct sockaddr_in6 *own, 
   id->idiag_cookie[0] = id->idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 }
 
-// Reads the answer. Returns 1; 0 if there is no such connection; -1 for any other answer.
+// Reads the kernel's answer. Returns 1; 0 if there is no such connection; -1 for any other answer.
 static int read_answer(const char *bytes, size_t count, linux_connection *found) {
   const struct nlmsghdr *head = (const void *)bytes;
   if (!NLMSG_OK(head, count)) return -1;
@@ -82,7 +82,7 @@ int linux_find_connection(const struct sockaddr_in6 *own, const struct sockaddr_
   if (fd < 0) return -1;
   int is_short = is_mapped(&own->sin6_addr) && is_mapped(&peer->sin6_addr);
   int result = ask(fd, is_short ? AF_INET : AF_INET6, own, peer, found);
-  // A socket of IPv6 may have the connection.
+  // An IPv6 socket may have an IPv4 connection.
   if (result == 0 && is_short) result = ask(fd, AF_INET6, own, peer, found);
   close(fd);
   return result;

@@ -34,8 +34,8 @@ static void on_death(int number, siginfo_t *information, void *context) {
   // Calls a handler with SA_SIGINFO directly, so that it gets the signal's origin.
   if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, information, context);
   else raise(number);
-  // A handler that reports a crash returns, and the fault then repeats. If another process has sent the signal, no
-  // fault repeats, so raise the signal.
+  // After a real fault, just return: the fault repeats, now with the action that was set before. If another process has
+  // sent the signal, no fault repeats, so raise the signal.
   if (information->si_code > 0 && guarded[number].is_crash) return;
   linux_raise_default(number);
 }
@@ -75,7 +75,7 @@ void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   acts[act] = function;
   if (!is_first) return;
   owner = getpid();
-  // This stack is for crashes by an overflow of the normal one.
+  // The handler needs a stack of its own, since the overflow of the normal stack also causes crashes.
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
   for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);

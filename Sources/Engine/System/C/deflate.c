@@ -94,7 +94,7 @@ enum { MOST = 4 };
 
 struct stage {
   z_stream z;
-  int is_gzip, is_open, has_ended, is_full;  // is_full: zlib may have more output without more input
+  int is_gzip, is_open, has_ended, is_full;  // is_full: zlib may produce more output without further input
   char input[16384];                         // output of the previous stage
 };
 
@@ -180,7 +180,7 @@ static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room)
       z->avail_in = (uInt)count;
     }
     if (stage->has_ended) {
-      // A further gzip member. Other bytes after the end are ignored.
+      // Another gzip member may follow. Ignore other bytes after the end.
       if (!stage->is_gzip || *z->next_in != 0x1f) {
         z->avail_in = 0;
         continue;
@@ -189,7 +189,7 @@ static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room)
       stage->has_ended = 0;
     }
     if (!stage->is_open) {
-      // Some senders leave out zlib's head in "deflate".
+      // Some senders omit zlib's header with "deflate".
       int bits = stage->is_gzip ? 15 + 16 : (*z->next_in & 15) == 8 ? 15 : -15;
       if (zlib.inflateInit2_(z, bits, ZLIB_VERSION, (int)sizeof *z) != Z_OK) return -2;
       stage->is_open = 1;

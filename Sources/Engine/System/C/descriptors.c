@@ -23,7 +23,7 @@ int linux_set_nonblocking(int fd) {
   return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-// A system call checks 256 descriptors.
+// One system call checks 256 descriptors.
 void linux_open_descriptors(unsigned char *open, int count) {
   struct pollfd all[256];
   for (int first = 0; first < count; first += 256) {
@@ -82,7 +82,7 @@ int linux_lock(int directory, const char *name) {
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return linux_give_up(fd);
-      // A process that clears away files of dead processes shares the lock for a moment.
+      // Another process that checks for files of dead processes may hold the shared lock for a moment.
       if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
         close(fd);
         sched_yield();
@@ -91,8 +91,8 @@ int linux_lock(int directory, const char *name) {
       if (errno == EWOULDBLOCK) errno = EADDRINUSE;
       return linux_give_up(fd);
     }
-    // The previous holder may have removed the file between the open and the lock: no other process would then see this
-    // lock.
+    // The previous holder may have removed the file between the open and the lock. No other process would then notice
+    // the lock of the removed file.
     struct stat ours, current;
     if (fstat(fd, &ours) != 0) return linux_give_up(fd);
     if (fstatat(directory, name, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
@@ -110,7 +110,7 @@ void linux_clear(int directory, const char *name, const char *lock) {
   int fd = openat(directory, lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;
   struct stat ours, current;
-  // No process has the exclusive lock, and none can get it meanwhile.
+  // The shared lock shows that no process has the exclusive lock, and keeps others from getting it.
   if (flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &ours) == 0 && S_ISREG(ours.st_mode) &&
       fstatat(directory, lock, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
       ours.st_dev == current.st_dev) {

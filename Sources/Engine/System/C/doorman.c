@@ -1,6 +1,6 @@
-// The doorman: a process outside of the sandbox, which makes the connections that the kernel cannot allow one by one.
-// Landlock can restrict TCP ports, but neither hosts nor paths of Unix sockets. So a sandbox that allows HOST:PORT lets
-// its process make sockets, but not connect them; the process hands them to the doorman, which checks the address.
+// The doorman: a process outside of the sandbox, which connects sockets for a sandboxed process. Landlock can restrict
+// TCP ports, but neither hosts nor paths of Unix sockets. So a sandbox that allows HOST:PORT lets its process make
+// sockets, but not connect them; the process hands them to the doorman, which checks the address.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -71,7 +71,7 @@ static int is_named(const linux_sandbox *it, const linux_question *asked) {
     if (it->items[i].kind != LINUX_ALLOW_CONNECT) continue;
     if (asked->what == TO_MESSAGE_PORT && strcmp(it->items[i].text, text) == 0) return 1;
     if (asked->what != ADDRESSES || it->items[i].is_message_port) continue;
-    // Any host at a port.
+    // Without a host, the item allows the port at any host.
     if (!it->items[i].is_host) return 1;
     host_of(&it->items[i], host);
     if (strcasecmp(host, asked->name) == 0) return 1;
@@ -107,7 +107,8 @@ static void answer_questions(int fd, const linux_sandbox *it) {
   }
 }
 
-// Leaves only two descriptors open: one leads to the process that asks, one to the doorman of a sandbox around it.
+// Runs the doorman. Leaves only two descriptors open: one to the process that asks, and one to the doorman of the
+// enclosing sandbox, if there is one.
 static _Noreturn void be_doorman(int fd, const linux_sandbox *it) {
   for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
@@ -131,7 +132,7 @@ int linux_start_doorman(const linux_sandbox *it) {
   pid_t child = fork();
   if (child == 0) {
     if (fork() != 0) _exit(0);
-    // These numbers are above those that be_doorman uses.
+    // These descriptor numbers are above those that be_doorman uses.
     int own = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     if (linux_doorman >= 0) linux_doorman = fcntl(linux_doorman, F_DUPFD_CLOEXEC, 10);
     if (own >= 0) be_doorman(own, it);

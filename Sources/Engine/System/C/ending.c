@@ -1,4 +1,5 @@
-// The end of the process by itself. death.c has its end by a signal.
+// Ends this process when its own code asks for it: `linux_end`, `linux_end_by`, `exit`. death.c handles signals that
+// end the process.
 #define _GNU_SOURCE
 #include "ending.h"
 #include "standard.h"
@@ -58,7 +59,7 @@ static int waits_for_lock(void) {
   char path[64], text[32] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)flusher.thread);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  // Without /proc, assume a lock: a lock that is held for so long is more likely than a write that takes so long.
+  // Without /proc, assume that the thread waits for a lock: that is more likely than a write that takes this long.
   if (fd < 0) return 1;
   ssize_t count = read(fd, text, sizeof text - 1);
   close(fd);
@@ -74,10 +75,10 @@ static struct timespec in_milliseconds(long milliseconds) {
   return date;
 }
 
-// Flushes all files except the standard streams. A thread that waits for input has locked the file from which it reads,
-// so that file, which has nothing to write, is skipped.
+// Flushes all files except the standard streams. Skips a file from which another thread is reading: that thread holds
+// the file's lock while it waits, and the file has nothing to write.
 static void flush_files(void) {
-  // Sets the input's position back to the first byte that was not used.
+  // Flushing stdin moves the descriptor's position back to the first byte that was not used.
   if (ftrylockfile(stdin) == 0) {
     fflush_unlocked(stdin);
     funlockfile(stdin);
@@ -103,8 +104,8 @@ static void flush_files(void) {
 
 // The end -------------------------------------------------------------------------------------------------------------
 
-// Only the first of several ends continues, on any thread or within another end. Returns the status, which shows
-// whether output is lost.
+// Begins the end of the process. If the process is ending already, on another thread or in a call further up on this
+// thread's stack, does not return. Returns the status, which shows whether output was lost.
 static int begin(int status) {
   static atomic_flag has_begun = ATOMIC_FLAG_INIT;
   static _Thread_local int is_ours;

@@ -32,7 +32,8 @@ int linux_is_fork;
 
 static atomic_int has_loops;
 
-// If a process forks before it has a loop, as the test runner does, the child inherits no loop that it must not touch.
+// Notes the fork only if there is a loop. If a process forks before it has a loop, as the test runner does, the child
+// may make loops of its own.
 static void note_fork(void) {
   linux_is_fork = has_loops;
   linux_is_first_thread = 1;  // the child has only this thread
@@ -48,8 +49,8 @@ int linux_epoll_waking(int wake) {
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return -1;
   has_loops = 1;
-  // The wake-up descriptor is edge-triggered, so that it need not be read: its write is the only system call of a
-  // wake-up.
+  // The wake-up descriptor is edge-triggered, so that the loop need not read it: a wake-up takes one system call, the
+  // write.
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
   if (epoll_ctl(fd, EPOLL_CTL_ADD, wake, &event) == 0) return fd;
   return linux_give_up(fd);

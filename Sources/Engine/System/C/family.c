@@ -183,7 +183,7 @@ static int has_socket(unsigned long inode) {
   return 0;
 }
 
-// Reads an address as the kernel prints it: words in the machine's byte order, a single one for IPv4.
+// Reads an address as the kernel prints it: words in the machine's byte order; one word for IPv4.
 static void read_address(const char *text, unsigned port, struct sockaddr_in6 *address) {
   *address = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
   size_t words = strlen(text) / 8;
@@ -200,7 +200,8 @@ static int same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b) {
   return a->sin6_port == b->sin6_port && memcmp(&a->sin6_addr, &b->sin6_addr, 16) == 0;
 }
 
-// Searches the kernel's list of all connections, which shows less: data without an acknowledgement may have arrived.
+// Searches the kernel's list of all connections. The list does not show whether unacknowledged data has arrived
+// already.
 static int listed_surroundings(const struct sockaddr_in6 *own_address, const struct sockaddr_in6 *peer) {
   static const char *const lists[] = {"/proc/net/tcp", "/proc/net/tcp6"};
   for (int i = 0; i < 2; i++) {
@@ -217,7 +218,7 @@ static int listed_surroundings(const struct sockaddr_in6 *own_address, const str
       read_address(remote, remote_port, &b);
       if (!same(&a, peer) || !same(&b, own_address)) continue;
       fclose(list);
-      // An inode of 0: the connection is not accepted yet.
+      // If the inode is 0, the connection is not accepted yet.
       if (inode == 0 || sending > 0) return LINUX_ON_THE_WAY;
       return has_socket(inode) ? LINUX_INSIDE : LINUX_OUTSIDE;
     }

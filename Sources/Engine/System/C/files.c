@@ -147,7 +147,7 @@ int linux_begin_replacing(const char *path, mode_t mode, int follows, int waits,
   snprintf(stem, sizeof stem, ".%d", (int)getpid());
   int keeps = place->exists && mode & 077;
   int fd = linux_make_file(place->directory, stem, ".new", mode, temporary);
-  // A caller that may not change the owner owns the new file itself.
+  // A process that may not change the owner of the new file stays its owner.
   if (fd < 0 || !keeps ||
       ((fchown(fd, place->owner, place->group) == 0 || errno) && fchmod(fd, place->mode & 0777) == 0))
     return fd;
@@ -183,7 +183,8 @@ static int standard_stream(const char *path) {
 
 int linux_open_log(const char *path, mode_t mode, int waits, linux_place *place) {
   *place = (linux_place){.directory = -1, .stranger = -1};
-  // A file that is opened twice has two positions: `x.lua >out` would write over the log, and the log over that.
+  // If the path names standard output or standard error, duplicate that descriptor. A second open of the same file
+  // would have its own position, so the program's output and the log would overwrite each other.
   int stream = standard_stream(path), fd = -1;
   if (stream > 0 && (fd = fcntl(stream, F_DUPFD_CLOEXEC, 3)) >= 0) return fd;
   for (int i = 0; i < MOST_RACES; i++) {

@@ -52,7 +52,7 @@ static int begin_body(void) {
 _Noreturn static void reap_orphans(void) {
   for (;;) {
     while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD | __WALL) > 0) {}
-    // Look again after 10 s, since a C module may have replaced the handler of SIGCHLD.
+    // Check at least every 10 s, since a C module may have replaced the handler of SIGCHLD.
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 10;

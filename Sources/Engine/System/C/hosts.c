@@ -35,7 +35,7 @@ static struct linux_library library = {"libidn2.so.0", "libidn2-0", find_functio
 // `allowed`: the characters that the result may have; NULL: any.
 static int convert(const char *name, const char *allowed, char out[256], char code[32], char text[512]) {
   size_t ascii = 0;
-  // Bytes above 127 are negative only where char has a sign.
+  // Without the cast, bytes above 127 would be negative only on machines whose `char` is signed.
   while ((signed char)name[ascii] > 0) ascii++;
   if (!name[ascii]) {
     if (ascii > 255) return refuse(code, text, name, "a host name has at most 255 bytes", "EINVAL");
@@ -47,13 +47,13 @@ static int convert(const char *name, const char *allowed, char out[256], char co
   if (error) return refuse(code, text, name, problem, error == ENOPKG ? "IDN_MISSING" : linux_error_name(error));
   char *found = NULL;
   int result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
-  // Older rules allowed symbols in names, and browsers still accept them.
+  // IDNA 2003 allowed symbols in names, and browsers still accept them.
   if (result == IDN2_DISALLOWED) result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_TRANSITIONAL);
   if (result != IDN2_OK) {
     snprintf(problem, sizeof problem, "not a host name: %s", idn.words(result));
     return refuse(code, text, name, problem, "EINVAL");
   }
-  // A name with a slash, for example, would change the meaning of an address.
+  // Check the characters of the result: a slash in a host name, for example, would change the meaning of a URL.
   const size_t length = strlen(found);
   const int is_name = length > 0 && length < 256 && (!allowed || strspn(found, allowed) == length);
   if (is_name) memcpy(out, found, length + 1);

@@ -10,7 +10,7 @@
 static void reset_signals(void) {
   struct sigaction inherited;
   if (sigaction(SIGCHLD, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);
-  // Signals that end the process, and signals between its parts.
+  // The signals that this process needs: signals that end it, and signals between its threads.
   static const int needed[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGURG, SIGALRM};
   sigset_t set;
   sigemptyset(&set);
@@ -25,7 +25,7 @@ static int is_unsafe(const char *variable) {
   return 0;
 }
 
-// The loader does the same with its own variables.
+// The dynamic loader removes its own variables in the same way.
 static void remove_unsafe_variables(void) {
   char **kept = environ;
   if (!kept) return;

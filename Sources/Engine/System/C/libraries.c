@@ -12,7 +12,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-// dlopen reports no error number, but its text ends with the text of an errno, in the language of the process.
+// dlopen reports no error number. But its message ends with the text of an errno, in the language of the process, so
+// compare that text.
 static int error_of(const char *reason) {
   static const int passing[] = {EMFILE, ENFILE, ENOMEM};
   for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
@@ -20,8 +21,8 @@ static int error_of(const char *reason) {
   return ENOPKG;
 }
 
-// Initializes OpenSSL without its exit handler, before another library initializes it with one. If C code calls `exit`,
-// the handler would free memory of threads that are in the middle of a handshake.
+// Initializes OpenSSL without its exit handler, before another library can initialize OpenSSL with the handler. If C
+// code calls `exit`, that handler would free memory that other threads are using in a handshake.
 static void initialize_openssl(void) {
   enum { NO_EXIT_HANDLER = 0x00080000 };  // OPENSSL_INIT_NO_ATEXIT
   static int is_done;

@@ -56,8 +56,8 @@ double linux_seconds_taken(void) {
 
 void linux_count_rest(int begins) {
   int64_t real = clock_of(CLOCK_MONOTONIC), since = rests_since;
-  // With this order, a signal handler that runs between the two lines counts some rest twice, to the advantage of the
-  // test.
+  // Keep this order: a signal handler that runs between the two lines then counts some rest twice, which only shortens
+  // the measured time.
   if (!begins && since) rested += real - since;
   rests_since = begins ? real : 0;
 }

@@ -8,7 +8,8 @@
 
 #include "sockets.h"
 
-// The process that has reported that it is ready. A child inherits the manager's address, and must not speak for it.
+// The process that has reported that it is ready. A child inherits the manager's address, but must not report the end
+// of its parent.
 static _Atomic pid_t ready;
 static _Atomic int is_stopping;
 

@@ -9,7 +9,7 @@
 
 #define MEGABYTE ((size_t)1 << 20)
 #define MUCH (2 * MEGABYTE)  // giving back less would cost more page faults later than it is worth
-#define MORE (MEGABYTE / 4)  // the smallest difference from the last time that matters
+#define MORE (MEGABYTE / 4)  // differences from the last time that are smaller do not matter
 #define SECOND 1000000000
 
 // Returns 0 if unknown, as in a sandbox that hides /proc.
@@ -27,8 +27,8 @@ static size_t resident_size(void) {
 }
 
 // Called by one thread at a time: the one that has set `next`. Malloc counts pages as unused even after it has given
-// them back. So there is something to give back only if more is unused than after the last time, less is used than at
-// any time since, or the process has grown.
+// them back. So there is something to give back only if one of these is true: more bytes are unused than after the last
+// time; fewer bytes are used than at any time since; the process has grown.
 static void give_back(void) {
   static _Atomic size_t least_unused, most_used, least_resident;
   struct mallinfo2 info = mallinfo2();
@@ -36,7 +36,7 @@ static void give_back(void) {
   if (unused < least_unused) least_unused = unused;
   if (used > most_used) most_used = used;
   if (unused < MUCH || unused < used / 4) return;
-  // Large heaps are tidied less often, since malloc looks at each unused piece.
+  // Trim large heaps less often, since malloc then checks each unused block.
   size_t more = MORE + used / 64;
   if (unused < least_unused + more && used + more > most_used) {
     size_t resident = resident_size();
@@ -51,8 +51,8 @@ static void give_back(void) {
 
 int64_t linux_give_memory_back(int64_t now) {
   static _Atomic int64_t next;           // the time before which calls have no effect
-  static _Atomic int64_t promised;       // at this time, some thread has promised to call again
-  static _Thread_local int64_t promise;  // the last promise of this thread, which may wake earlier and call at once
+  static _Atomic int64_t promised;       // the time at which some thread has promised to call again
+  static _Thread_local int64_t promise;  // the last promise of this thread; the thread may wake and call earlier
   int64_t date = next;
   if (now >= date &&
       atomic_compare_exchange_strong_explicit(&next, &date, now + SECOND, memory_order_seq_cst, memory_order_seq_cst)) {

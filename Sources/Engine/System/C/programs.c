@@ -26,8 +26,8 @@
 
 extern char **environ;
 
-// Duplicates a descriptor from 0 to 3 that the program gets under another number, since it could be overwritten before
-// it is copied.
+// If a descriptor has a number from 0 to 3 and the program gets it under another number, duplicates it: otherwise
+// another descriptor could take its number before it is copied.
 static int out_of_the_way(int from, int to, int *spare) {
   *spare = from >= 0 && from <= 3 && from != to ? fcntl(from, F_DUPFD_CLOEXEC, 10) : -1;
   return *spare >= 0 ? *spare : from;
@@ -74,8 +74,8 @@ static int start(const linux_program *program, int *pid) {
   return failure;
 }
 
-// Starts a program with vfork, where posix_spawn falls short: it can neither request a signal at the parent's death
-// nor, in older libraries, set the terminal.
+// Starts a program with vfork. posix_spawn cannot request a signal at the parent's death, and in older C libraries it
+// cannot set the terminal.
 static int start_mortal(const linux_program *program, int *pid) {
   sigset_t all, before, none;
   sigfillset(&all);
@@ -123,7 +123,8 @@ static int start_mortal(const linux_program *program, int *pid) {
   return 0;
 }
 
-// The kernel sends the signal when the thread that started the program ends. So a thread that never ends starts it.
+// The kernel sends the signal when the thread that started the program ends. So a thread that never ends starts such
+// programs.
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -191,7 +192,7 @@ static int has_living(int group) {
     if (fd >= 0) close(fd);
     if (count <= 0) continue;
     text[count] = 0;
-    // The fields follow the name, which may contain any bytes.
+    // The fields begin after the last ")": the program's name before it may contain any bytes.
     const char *end = strrchr(text, ')');
     found = end && sscanf(end + 1, " %c %*d %d %d", &state, &of, &session) == 3 && of == group &&
             (session == group || session == ours) && state != 'Z' && state != 'X';
@@ -200,8 +201,8 @@ static int has_living(int group) {
   return found;
 }
 
-// While a group has processes, no new process gets its number. So if a process has this number, the group was a newer
-// one.
+// While a group has processes, no new process gets the group's number. So if a process has this number, the group with
+// this number is a newer one.
 static int is_left(int pid) { return kill(-pid, 0) == 0 && kill(pid, 0) != 0 && errno == ESRCH && has_living(pid); }
 
 struct owned {
@@ -209,13 +210,13 @@ struct owned {
   const void *owner;
 };
 
-// The programs that must not outlive their owners.
+// The programs that must not outlive their owners; see `Program.endAll`.
 static struct {
   pthread_mutex_t lock;
   struct owned *all;
   int count, capacity;
-  int is_closed;  // no more of them are started
-  pid_t process;  // a child that a C module has forked owns none of them
+  int is_closed;  // no further such program is started
+  pid_t process;  // the process that started them: a child forked by a C module must not end them
 } owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // Blocks all signals: a handler that ends the process needs the list, and would wait for the thread that it has
@@ -245,8 +246,8 @@ static void signal_all(const struct owned *all, int count, int number) {
   }
 }
 
-// This process ends, while other threads go on until the last moment: a program that they started now would not be
-// ended.
+// Other threads continue until this process has ended, so forbid further starts: nothing would end a program that they
+// started now.
 static void end_all(void) {
   if (owned.process != getpid()) return;
   sigset_t before;
@@ -297,7 +298,8 @@ static int reserve(void) {
   return 0;
 }
 
-// A signal that ends the process finds a program either in the list or not started yet.
+// Signals are blocked during the start. So a signal that ends the process finds each program either in the list or not
+// started yet.
 static int start_owned(const linux_program *program, int *pid) {
   sigset_t before;
   lock_owned(&before);
@@ -321,7 +323,7 @@ int linux_refuses_to_watch_programs(void) {
   static _Atomic int is_known;
   if (is_known) return 0;
   int fd = linux_watch_program(getpid());
-  // Sandboxes that do not know the call return EPERM. Other errors are temporary.
+  // Container sandboxes that do not know the call refuse it with EPERM. Other errors are temporary.
   if (fd < 0 && (errno == ENOSYS || errno == EPERM)) return errno;
   if (fd >= 0) close(fd);
   is_known = 1;
@@ -334,8 +336,8 @@ int linux_start_program(const linux_program *program, int *pid) {
   for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
   const int is_lent = program->foreground >= 0;
   int failure = start_owned(&copy, pid);
-  // A program that could not start may have the terminal already. A started program has the terminal by now, unless it
-  // has ended.
+  // If the start failed, the child may have taken the terminal, so this process's group gets it back. A started program
+  // has taken the terminal itself, unless it has ended.
   if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
   if (is_lent && failure) linux_take_terminal_back(0);
   for (int i = 0; i < 4; i++)
@@ -375,18 +377,18 @@ void linux_end_programs(const void *owner) {
     if (!owned.all[i].has_ended || is_left(owned.all[i].pid)) ending[count++] = owned.all[i];
     owned.all[i] = owned.all[--owned.count];
   }
-  // Do this before signals are unblocked: a signal that ends the process would not find these programs in the list any
-  // more.
+  // Send SIGTERM before signals are unblocked: these programs are no longer in the list, in which the handler of a
+  // fatal signal would look for them.
   signal_all(ending, count, SIGTERM);
   unlock_owned(&before);
   for (int waited = 0; count > 0; waited++) {
-    // Looking at all processes is expensive, so do it every twelfth time.
+    // Checking all processes of the machine is expensive, so do it in every twelfth round only.
     for (int i = count - 1; i >= 0; i--) {
       if (waited < 1000 && !is_over(ending[i].pid, waited % 12 == 11)) continue;
       linux_take_terminal_back(ending[i].pid);
       ending[i] = ending[--count];
     }
-    // Programs rarely take longer. A killed program ends at once, unless it hangs in the kernel.
+    // Most programs have ended by now. A killed program ends at once, unless it hangs in the kernel.
     if (waited == 500) signal_all(ending, count, SIGKILL);
     if (count > 0) poll(NULL, 0, 2);
   }

@@ -26,7 +26,7 @@
 enum { WORKS, READS, WAITS };
 
 typedef struct {
-  int process, thread, kind, reads;  // reads: a descriptor
+  int process, thread, kind, reads;  // reads: the descriptor that it reads
   long switches;
   long call;  // -1: none
 } look;
@@ -82,7 +82,7 @@ static look look_at(int process, int thread) {
   int has_alarm = 0;
   if (!state_of_thread(process, thread, &state, &it.switches, &has_alarm)) return it;
   if (!call_of(process, thread, &it.call, arguments)) return it.call = -1, it;
-  // In this process, the test runner has a handler for SIGALRM.
+  // In this process the handler for SIGALRM is the test runner's, so `has_alarm` says nothing.
   if (state != 'S' || has_alarm && process != getpid()) return it;
   it.kind = kind_of(it.call, arguments);
   it.reads = (int)arguments[0];
@@ -125,8 +125,8 @@ static void note_ends(int process) {
   if (directory) closedir(directory);
 }
 
-// Returns whether a noted process can write to the pipe that a thread reads. For a terminal the answer is always no:
-// the kernel wakes its reader only some time after a key was typed, so that a reader at rest cannot be recognized.
+// Returns whether a noted process can write to the pipe that a thread reads. Returns 0 for a terminal: the kernel wakes
+// a terminal's reader only some time after a key was typed, so a sleeping reader may already have work.
 static int is_fed(const look *it) {
   char path[64];
   struct stat status;
@@ -211,7 +211,7 @@ static int all_rest(void) {
   return 1;
 }
 
-// Processes of the family report their own rest.
+// Processes that share the simulated time report their own rest, so skip them.
 static int programs_rest(void) {
   int all[MOST_PROCESSES], count = linux_programs(all, MOST_PROCESSES);
   found.process_count = found.look_count = found.end_count = found.servers = 0;
@@ -230,13 +230,13 @@ int linux_process_rests(int process) {
   return rests;
 }
 
-// The resources that children had used when the last check found no child. While these numbers are unchanged, no other
-// child has run.
+// The resources that ended children had used when the last check found no child. While these numbers are unchanged, no
+// other child has run.
 static struct rusage clean;
 static int was_clean;
 
-// Returns whether no program can have run since then. Sets whether there are children, whether one of them has ended,
-// and the resources that they have used.
+// Returns whether no program can have run since `clean` was set. Sets whether there are children, whether one of them
+// has ended, and the resources that they have used.
 static int is_still_clean(int *has_children, int *has_dead, struct rusage *used) {
   siginfo_t info = {0};
   *has_children = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -256,7 +256,7 @@ static int some_programs_work(void) {
   if (found.process_count + found.servers == 0 && has_children && !has_dead && !linux_has_family()) return 1;
   found.all_rest = found.process_count > 0;
   struct sigaction action;
-  // If SIGCHLD is ignored, children leave no trace in the resources.
+  // If SIGCHLD is ignored, the kernel does not add the resources of ended children to `used`.
   was_clean =
       !found.all_rest && !has_children && sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler != SIG_IGN;
   clean = used;
@@ -387,6 +387,6 @@ void linux_count_thread(int difference) { counted += difference; }
 
 int linux_uncounted_threads(void) {
   struct stat status;
-  // A directory has two links of its own and one for each subdirectory, which here is a thread.
+  // The link count of a directory is two, plus one for each subdirectory; here each thread has a subdirectory.
   return stat("/proc/self/task", &status) ? 0 : (int)status.st_nlink - 2 - counted;
 }

@@ -187,7 +187,7 @@ static int is_named_below(const linux_sandbox *it, enum linux_allowance kind, co
 
 static int covers(const linux_sandbox *it, enum linux_allowance kind, const char *path) {
   if (is_named_below(it, kind, path)) return 1;
-  // Links are followed only now, since most programs never ask.
+  // The links in allowed paths are resolved only here, since most programs are never refused anything.
   for (int i = 0; i < it->count; i++) {
     char real[PATH_MAX];
     const allowance *item = &it->items[i];
@@ -211,7 +211,8 @@ void linux_allow_script(linux_sandbox *it, const char *path) {
   it->script = new->text;
 }
 
-// Allows reading the files with an ending, some directories deep. A link may lead anywhere, so none is followed.
+// Allows reading the files whose names have an ending, in a folder and in `depth - 1` levels of folders below. A link
+// may lead anywhere, so links are not followed.
 static void add_endings(linux_sandbox *it, const char *folder, const char *ending, int depth, int *left) {
   DIR *directory = opendir(folder);
   if (!directory) return;
@@ -292,12 +293,12 @@ static long read_link(const char *path, char *target, size_t size) {
   return syscall(SYS_readlinkat, AT_FDCWD, path, target, size);
 }
 
-// Each file takes 4 µs of a start in a sandbox, and the first below /proc 16 µs.
+// Each path adds 4 µs to a start in a sandbox; the first path below /proc adds 16 µs.
 static void imply_all(linux_sandbox *it) {
-  // Libraries that are opened at their first use, and the time zone.
+  // Libraries that are opened only at their first use, and the files of time zones.
   static const char *const always[] = {"/usr/lib", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo",
                                        "/dev/urandom"};
-  // The settings of TLS, and the numbers of the process itself, which servers report.
+  // The settings of OpenSSL, and the figures of this process (memory, CPU time, descriptors) that servers report.
   static const char *const for_network[] = {"/etc/ssl/openssl.cnf", "/proc/self/stat", "/proc/self/statm",
                                             "/proc/self/fd"};
   static const char *const for_names[] = {"/etc/hosts",
@@ -322,7 +323,8 @@ static void imply_all(linux_sandbox *it) {
   long length = read_link("/etc/localtime", target, sizeof target - 1);
   target[length < 0 ? 0 : length] = 0;
   if (strncmp(target, "/usr/share/zoneinfo/", 20) != 0) imply(it, LINUX_ALLOW_READ, "/etc/localtime");
-  // On other systems these paths are links to the directories above, or hold nothing but the loader of libraries.
+  // These paths are allowed only on systems where they are directories with libraries. On other systems they are links
+  // to the directories above, or contain only the dynamic loader.
   if (read_link("/lib", target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, "/lib");
   if (syscall(SYS_faccessat, AT_FDCWD, "/usr/lib64/libc.so.6", F_OK) == 0) imply(it, LINUX_ALLOW_READ, "/usr/lib64");
   if (read_link("/lib64", target, sizeof target) < 0) imply(it, LINUX_ALLOW_READ, "/lib64");
@@ -366,7 +368,7 @@ static int keeps_variable(const linux_sandbox *it, const char *entry) {
   return 0;
 }
 
-// Removes variables, and overwrites their first values, which other processes may see in /proc.
+// Removes variables, and overwrites the initial ones in memory, since other processes may read that memory in /proc.
 static void clear_environment(const linux_sandbox *it) {
   char **arguments = linux_arguments(), *first = arguments ? arguments[0] : NULL, **to = environ;
   for (char **from = environ; from && *from; from++) {
@@ -458,7 +460,7 @@ int linux_enter_sandbox(linux_sandbox *it, int goes_on, char text[1024]) {
 
 int linux_threads(void) {
   struct stat status;
-  // A directory has two links of its own and one for each directory in it.
+  // The link count of a directory is two, plus one for each subdirectory; here each thread has a subdirectory.
   return stat("/proc/self/task", &status) ? 0 : (int)status.st_nlink - 2;
 }
 

@@ -61,7 +61,7 @@ enum {
 
 // The filter begins with a table that has a bit for each system call. The bit is set if the filter has a rule for the
 // call. A call whose bit is not set is allowed at once, after a few instructions. Installing a filter takes time for
-// each of its instructions: a search through a tree of all these numbers took twice as long.
+// each of its instructions: a filter with a binary search through these numbers takes twice as long to install.
 enum { LAST_CALL = FILE_SETATTR, WORDS = LAST_CALL / 32 + 1 };
 typedef struct {
   struct sock_filter code[512];
@@ -80,14 +80,15 @@ static void end_with(filter *f, unsigned result) { put(f, BPF_RET | BPF_K, resul
 static void allow(filter *f) { end_with(f, SECCOMP_RET_ALLOW); }
 static void refuse(filter *f, int error) { end_with(f, SECCOMP_RET_ERRNO | (unsigned)error); }
 
-// Loads the lower half of an argument; apart from pointers, the kernel uses only that half of the arguments that are
-// checked here.
+// Loads the lower or the upper half of an argument. The kernel uses only the lower half of each argument that is
+// checked here, except of pointers.
 static void load(filter *f, int argument, int upper) {
   unsigned at = offsetof(struct seccomp_data, args) + 8 * (unsigned)argument;
   put(f, BPF_LD | BPF_W | BPF_ABS, at + (upper == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) ? 4 : 0), 0, 0);
 }
 
-// Adds the shared results behind the rules, which go on with the first one, and completes the jumps to them.
+// Adds the shared results after the rules, and completes the jumps to them. The last rule continues with the first of
+// these results.
 static void settle(filter *f) {
   unsigned first = f->count;
   refuse(f, EACCES);
@@ -108,7 +109,7 @@ static void mark(filter *f, int call) { f->refused[call / 32] |= 1U << call % 32
 // Begins the rule for a call. Call `end` after it. Each path through the rule must end with a result.
 static void begin(filter *f, int call) {
   if (f->count - f->settled > FAR) {
-    // A jump has at most 255 instructions.
+    // A conditional jump can skip at most 255 instructions.
     put(f, BPF_JMP | BPF_JA, 3, 0, 0);
     settle(f);
   }
@@ -136,7 +137,7 @@ static void if_bits(filter *f, int call, int argument, unsigned mask, unsigned v
 static void if_any(filter *f, int call, int argument, unsigned mask) { if_bits(f, call, argument, mask, 0, 1); }
 static void only(filter *f, int call, int argument, unsigned value) { if_bits(f, call, argument, ~0u, value, 1); }
 
-// Refuses a call if an argument has one of some values. The call's block must end before another begins.
+// Refuses a call if an argument has one of some values. Call it between rules, not within one.
 static void none_of(filter *f, int call, int argument, const unsigned *values, unsigned count) {
   begin(f, call);
   load(f, argument, 0);
@@ -145,7 +146,7 @@ static void none_of(filter *f, int call, int argument, const unsigned *values, u
   end(f);
 }
 
-// In the block of `socket`: allows sockets of a family, a type and a protocol, or the default one.
+// In the rule of `socket`: allows sockets of a family and a type, with this protocol or with 0, the default protocol.
 static void allow_socket(filter *f, int family, int type, int protocol) {
   load(f, 0, 0);
   put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)family, 0, 6);
@@ -157,7 +158,8 @@ static void allow_socket(filter *f, int family, int type, int protocol) {
   put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)protocol, ALLOWED, 0);
 }
 
-// In the block of `socket` or `socketpair`: allows Unix sockets without a protocol, those of datagrams if asked to.
+// In the rule of `socket` or `socketpair`: allows Unix sockets with protocol 0. Allows datagram sockets only if
+// `datagrams` is not 0.
 static void allow_local(filter *f, int datagrams) {
   unsigned more = datagrams ? 1 : 0;
   load(f, 0, 0);
@@ -179,10 +181,11 @@ static void add_families(filter *f, const linux_sandbox *it) {
     allow_socket(f, family, SOCK_STREAM, IPPROTO_TCP);
     if (all[LINUX_ALLOW_CONNECT]) allow_socket(f, family, SOCK_DGRAM, IPPROTO_UDP);
   }
-  // `connect` cannot be refused to these sockets alone.
+  // If only some TCP ports may be connected to, Unix sockets are refused: a filter cannot refuse `connect` to a Unix
+  // socket and allow it to a TCP socket.
   int has_local = all[LINUX_ALLOW_CONNECT] || (all[LINUX_ALLOW_LISTEN] && !some[LINUX_ALLOW_CONNECT]);
   if (has_local) allow_local(f, all[LINUX_ALLOW_CONNECT]);
-  // The C library asks which kinds of addresses the machine has.
+  // Through a netlink socket, the C library asks whether the machine has IPv4 and IPv6 addresses.
   if (some[LINUX_ALLOW_CONNECT]) allow_socket(f, AF_NETLINK, SOCK_RAW, 0);
   refuse(f, EACCES);
   end(f);
@@ -201,7 +204,7 @@ static void add_sockets(filter *f, const linux_sandbox *it) {
   if (!some[LINUX_ALLOW_CONNECT]) never(f, SYS_connect);
   if (!some[LINUX_ALLOW_LISTEN]) never(f, SYS_listen);
   if (all[LINUX_ALLOW_CONNECT] || !(some[LINUX_ALLOW_CONNECT] || some[LINUX_ALLOW_LISTEN])) return;
-  // A protocol on top of TCP may connect by itself: SMC does.
+  // TCP_ULP puts another protocol on top of TCP. That protocol may connect by itself, as SMC does.
   begin(f, SYS_setsockopt);
   load(f, 1, 0);
   put(f, BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, ALLOWED);
@@ -263,7 +266,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
                                 440 /* process_madvise */,
                                 448 /* process_mrelease */};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) never(f, calls[i]);
-  // These calls are allowed for this process, for which 0 also stands.
+  // These calls are allowed if their argument is 0, which stands for this process.
   static const short others[] = {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
                                  SYS_sched_setaffinity};
   enum { OTHERS = sizeof others / sizeof *others };
@@ -297,7 +300,7 @@ static void add_processes(filter *f, const linux_sandbox *it, int abi) {
   only(f, SYS_rt_tgsigqueueinfo, 0, (unsigned)getpid());
 }
 
-// Attributes of files are text that another user may have written.
+// Extended attributes of files are contents too, and Landlock does not restrict reading them.
 static void add_reading(filter *f, const linux_sandbox *it) {
   static const short calls[] = {SYS_getxattr, SYS_lgetxattr, SYS_listxattr, SYS_llistxattr, GETXATTRAT, LISTXATTRAT};
   enum { CALLS = sizeof calls / sizeof *calls };
@@ -311,7 +314,7 @@ static void add_reading(filter *f, const linux_sandbox *it) {
 }
 
 static void add_controls(filter *f, const linux_sandbox *it) {
-  // Requests that feign typed keys to the terminal's next reader, control parts of the kernel, or choose receivers of
+  // Requests that insert characters into the terminal's input, control parts of the kernel, or choose the receivers of
   // signals.
   static const unsigned refused[] = {TIOCSTI_, TIOCLINUX_, TIOCSETD_, FIOSETOWN, SIOCSPGRP};
   static const unsigned reading[] = {GETFLAGS, GETVERSION, FSGETXATTR, FIEMAP_, CLONE, CLONE_RANGE, DEDUPE_RANGE};
@@ -403,8 +406,8 @@ static const short of_machine[] = {
 
 static void add_machine(filter *f, const linux_sandbox *it) {
   for (size_t i = 0; i < sizeof of_machine / sizeof *of_machine; i++) never(f, of_machine[i]);
-  // The kernel shows the names in a directory to every process that watches it, and those of mounts to every process
-  // that asks.
+  // Watching a directory reports the names of its files, and these two calls list the mounts. Landlock restricts
+  // neither.
   if (!it->all[LINUX_ALLOW_READ]) never(f, SYS_inotify_add_watch), never(f, STATMOUNT), never(f, LISTMOUNT);
   // A program without a file has no path that could be refused.
   if (!it->all[LINUX_ALLOW_RUN]) never(f, SYS_memfd_create), never(f, SYS_execveat);
@@ -437,15 +440,15 @@ int linux_install_filter(const linux_sandbox *it, int abi) {
   add_machine(&rules, it);
   add_controls(&rules, it);
   settle(&rules);
-  // The kernel runs the filter for each call when it is installed, to find those that are always allowed, and stops at
-  // an instruction like this one. In this filter the kernel would find none. Costs if removed: 10 µs of a start in a
-  // sandbox.
+  // When a filter is installed, the kernel emulates it for each call number, to find the calls that are always allowed.
+  // It would find none with this filter, and it stops emulating at this instruction. Costs if removed: 10 µs of a start
+  // in a sandbox.
   put(&f, BPF_MISC | BPF_TAX, 0, 0, 0);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
   put(&f, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
   refuse(&f, ENOSYS);
   put(&f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-  // Calls of x32, too.
+  // This also refuses the calls of x32, whose numbers are larger.
   put(&f, BPF_JMP | BPF_JGT | BPF_K, LAST_CALL, 0, 1);
   refuse(&f, ENOSYS);
   load_word(&f, rules.refused);

@@ -1,8 +1,8 @@
-// Landlock restricts files, TCP ports, and access to other processes; sandbox_filter.c restricts the rest. Landlock's
-// numbers are written down here, because the headers of a build may be older than the kernel.
+// Landlock restricts files, TCP ports, and access to other processes; sandbox_filter.c restricts the rest. The numbers
+// of Landlock's interface are defined here, because the headers of a build may be older than the kernel.
 //
-// In each start with a sandbox, `syscall` makes calls for which the C library has functions, as the loader searches for
-// each of its functions at the first call. Costs if removed: half a microsecond for each function.
+// This code uses `syscall` even where the C library has a function, because the dynamic loader must look up each
+// function at its first call. Costs if removed: half a microsecond for each function, in each start with a sandbox.
 #define _GNU_SOURCE
 #include "sandbox_private.h"
 
@@ -58,7 +58,7 @@ static int add_path_rule(int ruleset, const char *path, uint64_t allowed, int fo
 
 // Returns the Landlock rights that an allowed path gives the program.
 static uint64_t rights_of(const linux_sandbox *it, const allowance *item) {
-  // The program opens files of libraries by name, and lists only these two directories.
+  // Files of libraries are opened by name; only these two directories are ever listed.
   int is_listed =
       strcmp(item->text, "/proc/self/fd") == 0 || (it->port_directory && strcmp(item->text, it->port_directory) == 0);
   uint64_t allowed = rights[item->kind];
@@ -70,7 +70,7 @@ static int is_rule_of(const linux_sandbox *it, int i, const char *path) {
   return i < it->count && rights[it->items[i].kind] && strcmp(it->items[i].text, path) == 0;
 }
 
-// Whether an item needs no rule: the script, in a directory that the user has allowed to be read, unless it is a link.
+// Whether an item needs no rule: it is the script, not a link, and in a directory that the user has allowed to be read.
 static int is_in_allowed_directory(const linux_sandbox *it, const allowance *item) {
   struct stat status;
   if (item->text != it->script) return 0;
@@ -115,7 +115,8 @@ int linux_restrict(const linux_sandbox *it, int abi) {
   struct {
     uint64_t files, ports, scopes;
   } set = {.files = abi < 2 ? REFER - 1 : abi < 3 ? TRUNCATE - 1 : abi < 5 ? DEVICES - 1 : 2 * DEVICES - 1};
-  // Without any --allow-listen, the filter refuses to listen; clients may choose their port.
+  // Without any --allow-listen, the filter refuses `listen`, and `bind` need not be restricted: clients may choose
+  // their port.
   if (abi >= 4 && !it->all[LINUX_ALLOW_CONNECT]) set.ports |= CONNECT;
   if (abi >= 4 && it->some[LINUX_ALLOW_LISTEN] && !it->all[LINUX_ALLOW_LISTEN]) set.ports |= BIND;
   if (abi >= 6) set.scopes = SIGNALS | (it->all[LINUX_ALLOW_CONNECT] ? 0 : ABSTRACT_SOCKETS);

@@ -7,7 +7,7 @@
 
 typedef struct {
   enum linux_allowance kind;
-  char *text;  // as given; a path without links
+  char *text;  // the value as given; links of a path are resolved, unless `has_links`
   uint16_t port;
   uint8_t is_host, is_message_port, is_implied, is_file;
   uint8_t has_links;  // a path that may lead through links
@@ -18,7 +18,7 @@ struct linux_sandbox {
   int count, capacity;
   uint8_t all[LINUX_ALLOWANCES], some[LINUX_ALLOWANCES];
   const char *first;  // the first allowed kind
-  int status;         // other than 0: an allowance was refused, for the following reason
+  int status;         // if not 0, an allowance was refused; `reason` says why
   char reason[512];
   const char *port_directory, *script;
   linux_sandbox *outer;
@@ -30,9 +30,10 @@ int linux_landlock_abi(void);
 int linux_restrict(const linux_sandbox *sandbox, int abi);
 /// Refuses the system calls that Landlock does not restrict. Returns 0 or an errno.
 int linux_install_filter(const linux_sandbox *sandbox, int abi);
-/// Starts the process that connects to named hosts and message ports, outside of the sandbox. Returns 0 or an errno.
+/// Starts the doorman: a process outside of the sandbox that connects to named hosts and message ports. Returns 0 or an
+/// errno.
 int linux_start_doorman(const linux_sandbox *sandbox);
-/// Stops asking that process.
+/// Closes the connection to the doorman, if there is one.
 void linux_drop_doorman(void);
 
 // The doorman's messages.

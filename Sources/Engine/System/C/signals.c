@@ -35,10 +35,10 @@ int linux_take_watched_signal(int fd) {
 
 enum { LISTENERS = 256 };
 
-// The handler reads it; changes need the lock. An entry is free while its number is 0.
+// The listeners. The signal handler reads this table; changes need the lock. An entry is free while its number is 0.
 static struct listener {
   _Atomic int number, fd, hears;
-  _Atomic int is_waiting;  // a signal has come and was not taken
+  _Atomic int is_waiting;  // a signal has come that `linux_take_signal` has not taken yet
   _Atomic int64_t came;    // the time at which it came, in nanoseconds
 } listeners[LISTENERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// A socket's path may have 107 bytes, but the path of its directory may be longer: use the path of the directory's
-// descriptor in /proc.
+// A socket's path can have 107 bytes at most, but the path of its directory alone may be longer. So use the short path
+// of the directory's descriptor in /proc.
 static int address(struct sockaddr_un *a, int fd, const char *name) {
   memset(a, 0, sizeof *a);
   a->sun_family = AF_UNIX;
@@ -23,10 +23,11 @@ int linux_listen(int directory, const char *name, const char *temporary, linux_f
   struct sockaddr_un a;
   struct stat status;
   unlinkat(directory, temporary, 0);
-  // `bind` gives the file the mode of the socket. A strict umask would do the same, but it applies to all threads.
+  // fchmod before `bind` makes the socket's file private. A strict umask would do the same, but it applies to all
+  // threads.
   if (fchmod(fd, 0600) != 0 || address(&a, directory, temporary) != 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0)
     return linux_give_up(fd);
-  // The socket gets its name only when it listens, so that no process can connect too early.
+  // The socket's file gets its final name only after `listen`, so that no process can connect too early.
   if (listen(fd, 4096) != 0 || fstatat(directory, temporary, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
       renameat(directory, temporary, directory, name) != 0) {
     int error = errno;

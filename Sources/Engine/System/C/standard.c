@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-// The first error of each standard descriptor, by its number.
+// The errno of the first failed write to each standard descriptor, by the descriptor's number.
 static _Atomic int losses[3];
 // Whether the loss has been reported already.
 static _Atomic int told[3];
 static int (*_Atomic interruption)(void);
-// The streams themselves, since a prompt replaces the variables `stdout` and `stdin` for some time.
+// The original streams: a prompt replaces the variables `stdout` and `stdin` for some time.
 static FILE *streams[3];
 // The process that opened the streams. A child that a C module has forked does not report losses of its parent.
 static pid_t owner;
@@ -104,13 +104,14 @@ static FILE *open_stream(int fd, FILE *original) {
   cookie_io_functions_t functions = {.write = write_stream, .seek = seek_stream, .close = close_stream};
   FILE *stream = fopencookie((void *)(intptr_t)fd, "w", functions);
   if (!stream) return original;
-  // For fileno(3).
+  // So that fileno(3) returns the descriptor.
   stream->_fileno = fd;
   return stream;
 }
 
 static void flush(FILE *stream) {
-  // Another thread that prints now may wait for room without end: give it a tenth of a second.
+  // Another thread may hold the lock of a stream while it waits for room, which may never come: wait at most 100 ms for
+  // that thread.
   for (int waited = 0; stream && waited < 100; waited++) {
     if (ftrylockfile(stream) == 0) {
       fflush_unlocked(stream);
@@ -159,7 +160,7 @@ static void settle_at_exit(int status, void *nothing) {
 }
 
 void linux_open_standard_streams(void) {
-  // Usually all three are open, and one call shows it.
+  // Usually all three are open; one system call checks that.
   struct pollfd three[] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
   const int are_open = poll(three, 3, 0) == 0;
   // The order must be ascending, since `open` takes the lowest free number.

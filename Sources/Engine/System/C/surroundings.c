@@ -26,8 +26,8 @@ typedef struct {
   ino_t number;
   int writes, reads;  // for the end of a pipe
   int peer_process;   // for a local socket
-  int other;          // the descriptor of the connection's other end when it was last found; -1: not in this process
-  unsigned asked;     // the number of the question in which the connection was checked from its other end
+  int other;          // the descriptor of the connection's other end, as last found; -1 if it is not in this process
+  unsigned asked;     // the number of the last query that checked this connection from its other end
   struct sockaddr_in6 own, peer;  // for an internet socket: in the form of IPv6; port 0 if there is none
 } descriptor;
 
@@ -145,7 +145,7 @@ static int is_other_end(const descriptor *it, const descriptor *other) {
   return other->number == it->number && other->device == it->device && (it->reads ? other->writes : other->reads);
 }
 
-// Returns whether a socket listens at the address to which another one is connected.
+// Returns whether the socket `other` listens at the address to which `it` is connected.
 static int is_listener_of(const descriptor *it, const descriptor *other) {
   return other->kind == LISTENER && other->own.sin6_port == it->peer.sin6_port &&
          (same(&other->own, &it->peer) ||
@@ -173,11 +173,11 @@ static void list_all(void) {
 static descriptor *other_end(int fd, int *is_expected) {
   descriptor *it = &known[fd];
   *is_expected = 0;
-  // While this end is connected, the other end is open: in this process under the known number, or in a program, which
-  // the caller checks separately.
+  // While this end is connected, the other end is open: in this process under the number found before, or in a program.
+  // The caller checks programs separately.
   if (it->other >= 0 && is_other_end(it, &known[it->other])) return &known[it->other];
   list_all();
-  // Listing may have moved the table of descriptors.
+  // Listing the descriptors may have reallocated the table.
   it = &known[fd];
   it->other = -1;
   for (int i = 0; i < all.count; i++) {
@@ -243,7 +243,7 @@ static int around_connection(int fd) {
 enum { DEEPEST = 4 };
 static int around(int fd, int depth);
 
-// Returns the furthest of the descriptors that an epoll instance watches.
+// Returns the largest result of `around` for the descriptors that an epoll instance watches.
 static int around_set(int fd, int depth) {
   char path[64], text[16384];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
@@ -257,12 +257,12 @@ static int around_set(int fd, int depth) {
   return worst;
 }
 
-// Whether any thread of this process can write to the other end of some descriptor in question.
+// Whether the current query has found a descriptor whose other end a thread of this process can write to.
 static int has_open_ends;
 
 // Returns from where events can make a descriptor ready whose other end is open, as linux_surroundings does.
 static int around(int fd, int depth) {
-  // Check this first: the other end of a connection may have been checked for the same question already.
+  // Check this first: the same query may have checked the connection from its other end already.
   if (fd >= 0 && fd < capacity && known[fd].kind == INTERNET && known[fd].asked == question) return LINUX_INSIDE;
   const descriptor *it = describe(fd);
   if (!it) return LINUX_OUTSIDE;
@@ -277,15 +277,15 @@ static int around(int fd, int depth) {
       has_open_ends = 1;
       return it->peer_process == getpid() || linux_is_family(it->peer_process) ? LINUX_INSIDE : LINUX_OUTSIDE;
     case INTERNET: return around_connection(fd);
-    // Whether programs work is checked separately.
+    // A pidfd. `linux_programs_work` checks separately whether programs work.
     case PROGRAM: return linux_has_family() || linux_all_programs_rest() ? LINUX_INSIDE : LINUX_OUTSIDE;
     case TERMINAL: return linux_has_family() ? LINUX_INSIDE : LINUX_OUTSIDE;
     default: return LINUX_OUTSIDE;
   }
 }
 
-// A thread of a C module may do anything with pipes of this process. A thread of this library that begins or ends is
-// counted a moment later, so wait 2 ms before deciding.
+// A thread of a C module may write to pipes of this process at any time. The count of this library's own threads
+// changes a moment after a thread begins or ends, so wait 2 ms before deciding.
 static int around_threads(void) {
   enum { MOMENT = 2000000 };
   static int64_t since;
@@ -295,8 +295,8 @@ static int around_threads(void) {
   return now - since < MOMENT ? LINUX_ON_THE_WAY : LINUX_OUTSIDE;
 }
 
-// Returns whether nothing more can arrive, because the other end or the kernel has closed the connection. Data to send
-// may be left.
+// Returns whether nothing more can arrive, because the other end or the kernel has closed the connection. The
+// connection may still have data to send.
 static int is_over(int fd, short events) {
   if (events & (POLLHUP | POLLNVAL)) return 1;
   const descriptor *it = events & POLLRDHUP ? describe(fd) : NULL;

@@ -35,15 +35,15 @@ static void apply(enum terminal_mode mode) {
 
 void terminal_set_mode(enum terminal_mode mode) {
   if (mode == current) return;
-  // A program that had the terminal may have changed its settings on purpose.
+  // A program that had the terminal may have changed its settings on purpose, so store the settings again.
   if (current == TERMINAL_OWN) tcgetattr(0, &own);
   current = mode;
   apply(mode);
-  // An end of input that was typed does not apply to later input.
+  // Control-D marks the stream as ended: clear that mark, so that later input can be read.
   if (mode == TERMINAL_RAW) clearerr(stdin);
 }
 
-// Restores the terminal before a signal ends the process.
+// Restores the terminal, and turns off bracketed paste, before a signal ends the process.
 static void say_farewell(void) {
   if (current == TERMINAL_OWN) return;
   apply(TERMINAL_OWN);
@@ -62,7 +62,7 @@ int terminal_echoes(void) {
 }
 
 int terminal_keys(void) {
-  // Open the terminal again, so that only this descriptor does not block: the shell shares the other one.
+  // Open the terminal again, so that only the new descriptor is non-blocking: the shell shares descriptor 0.
   int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   return fd < 0 ? 0 : fd;
 }
@@ -94,7 +94,7 @@ int terminal_capture(void) {
   copy_size();
   linux_guard_terminals();
   linux_at_death(LINUX_LEAVE_PROMPT, say_farewell);
-  // fflush(NULL) would wait for the lock of a stream from which another thread reads.
+  // Do not use fflush(NULL): it would wait for the lock of a stream from which another thread reads.
   terminal_flush();
   for (int fd = 1; fd <= 2; fd++) {
     if (!isatty(fd)) continue;

@@ -12,8 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-// Changes of terminals, and how they are undone: terminals that scripts have made raw, and the terminal that is lent to
-// a program.
+// Makes terminals raw for scripts, lends the terminal to a program, and undoes both.
 
 static struct raw {
   volatile sig_atomic_t is_raw;
@@ -32,7 +31,8 @@ static struct raw *raw_of(int fd) {
   return NULL;
 }
 
-// Returns whether this process's group is in the foreground: another group's terminal must not change.
+// Returns whether this process's group is in the foreground: the settings must not change while another group has the
+// terminal.
 static int is_in_front(int fd) {
   const pid_t front = tcgetpgrp(fd);
   return front < 0 || front == getpgrp();
@@ -71,7 +71,7 @@ void linux_take_terminals_up(void) {
     raw->is_put_down = 0;
     some = 1;
   }
-  // Programs that draw at a change of size draw now.
+  // Programs that draw at a change of the window's size draw again.
   if (some) kill(owner, SIGWINCH);
 }
 
@@ -100,7 +100,8 @@ static void on_stop(int number, siginfo_t *information, void *context) {
   put_all_down();
   sigaction(number, &standard, &before);
   raise(number);
-  // SIGCONT has come; or the signal was ignored, as in an orphaned group, which no process could continue.
+  // SIGCONT has continued this process. Or the kernel has ignored the stop, as in an orphaned group, which nobody could
+  // continue.
   sigaction(number, &before, NULL);
   linux_take_terminals_up();
   errno = saved;

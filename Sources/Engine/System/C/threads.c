@@ -3,7 +3,7 @@
 
 _Thread_local void *linux_thread_pointer;
 static pthread_key_t key;
-// All threads set the same function.
+// The function that drops a thread's value; all threads set the same one.
 static void (*_Atomic dropper)(void *);
 
 _Thread_local int linux_is_first_thread;

@@ -16,10 +16,11 @@
 
 enum { NO_PERMISSION = 77, ROOM = 1 << 16, MOST_GROUPS = 65536 };
 
-// Lists of users may be on servers: the room for an entry is not known in advance.
+// Gets a user's entry, in a buffer of ROOM bytes: lists of users may be on servers, so the size of an entry is not
+// known in advance.
 static int find(const char *name, uint32_t number, struct passwd *entry, char *room, struct passwd **found) {
   const int error = name ? getpwnam_r(name, entry, room, ROOM, found) : getpwuid_r(number, entry, room, ROOM, found);
-  // For a name that they do not have, some lists of users report one of these errors.
+  // Some lists of users report one of these errors for an unknown name.
   return error == ENOENT || error == ESRCH || error == EBADF || error == EPERM ? 0 : error;
 }
 
@@ -50,7 +51,7 @@ int linux_find_group(const char *name, uint32_t *number) {
   return found ? 1 : error && error != ENOENT && error != ESRCH ? -1 : 0;
 }
 
-// Returns the groups of a user, to be freed; NULL without memory.
+// Returns the groups of a user, which the caller must free; NULL without memory.
 static gid_t *groups_of(const linux_account *account, int is_in_lists, int *count) {
   int room = MOST_GROUPS;
   gid_t *groups = malloc((size_t)room * sizeof *groups);
@@ -64,7 +65,7 @@ static gid_t *groups_of(const linux_account *account, int is_in_lists, int *coun
   return groups;
 }
 
-// Returns whether a line of a file in /proc, such as "Uid:", has this number four times.
+// Returns whether a line of /proc/…/status, such as "Uid:", has this number four times.
 static int has_four(const char *text, const char *line, uint32_t number) {
   const char *place = strstr(text, line);
   unsigned a, b, c, d;
@@ -94,7 +95,8 @@ static int is_in_all_threads(const linux_account *account) {
 }
 
 static int has_given_root_up(const linux_account *account) {
-  // The C library skips a thread that is ending, which keeps its rights for a moment without using them.
+  // The C library skips threads that are ending. Such a thread keeps the old user for a moment, but does not use its
+  // rights any more.
   for (int tries = 0; !is_in_all_threads(account); tries++) {
     if (tries == 2000) return 0;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -111,7 +113,7 @@ int linux_become_user(const linux_account *account, int is_in_lists) {
   int count = 0;
   gid_t *groups = groups_of(account, is_in_lists, &count);
   if (!groups) return -1;
-  // glibc makes each of these three calls in all threads.
+  // glibc applies each of these three calls to all threads.
   const int is_changed = setgroups((size_t)count, groups) == 0;
   const int error = errno;
   free(groups);

@@ -17,7 +17,7 @@
 
 static int kept;
 
-// Returns the signal that warns a process before it is killed; by default it ends the process.
+// Returns the signal that warns a process before it is killed. By default this signal ends the process.
 static int warning(void) { return SIGRTMIN + 6; }
 enum { PATIENCE = 3 };
 
@@ -27,7 +27,7 @@ static void on_end(int number) {
   alarm(PATIENCE);
 }
 
-// Returns whether a process is the guard of a test's server, which removes the server's directory.
+// Returns whether a process is a guard: it watches the server of a test, and removes the server's directory.
 static int is_guard(int process) {
   static const char mark[] = "\0rlhost-guard";
   char path[64], text[1024];
@@ -36,8 +36,8 @@ static int is_guard(int process) {
   return length > 0 && memmem(text, (size_t)length, mark, sizeof mark) != NULL;
 }
 
-// Kills all programs that are left; guards of servers get two seconds. Returns when all are gone, or gives up after
-// some seconds.
+// Kills all remaining child processes. Guards of servers get two seconds to end by themselves. Returns when all are
+// gone, or after some seconds.
 static void end_all(void) {
   int all[256];
   enum { PATIENCE_WITH_GUARDS = 2000 };
@@ -116,7 +116,7 @@ void linux_set_last_words(void (*words)(void)) {
 int linux_fix_addresses(void) {
   int now = personality(0xffffffff);
   if (now < 0) return 0;
-  // Programs that it starts have random addresses, as usual.
+  // Programs that this process starts have random addresses, as usual.
   if (now & ADDR_NO_RANDOMIZE) return personality((unsigned long)(now & ~ADDR_NO_RANDOMIZE)) >= 0;
   if (personality((unsigned long)(now | ADDR_NO_RANDOMIZE)) < 0) return 0;
   static char text[65536];
@@ -241,7 +241,7 @@ void linux_restore_state(void *context, void (*each)(void *context, const char *
     struct sigaction action;
     // Modules for sockets ignore SIGPIPE permanently when they are loaded.
     if (i == SIGPIPE) continue;
-    // Handlers belong to modules, which set them once for the process.
+    // Do not touch handlers: modules set them once for the whole process.
     if (sigaction(i, NULL, &action)) continue;
     if ((action.sa_handler == SIG_IGN) == (noted.signals[i].sa_handler == SIG_IGN)) continue;
     sigaction(i, &noted.signals[i], NULL);

@@ -12,8 +12,8 @@ package struct Account {
         if found == 0 { return nil }
     }
 
-    /// A user given by number: in no further groups, and with the home directory "/" unless the system's lists have
-    /// another.
+    /// A user given by number. The user is in no further groups, and has the home directory "/" unless the system's
+    /// lists have another one.
     ///
     /// - Parameter group: the group of a user that is in no list; if it is nil, the initializer returns nil for such a
     ///   user.
@@ -28,7 +28,7 @@ package struct Account {
         isInLists = false
     }
 
-    /// Whether the user has a name in the system's lists, and so the groups in which they have that name.
+    /// Whether the user was found by name in the system's lists. Such a user also gets the groups that list the name.
     private var isInLists = true
 
     package var user: UInt32 { account.user }

@@ -6,8 +6,8 @@ package enum Arguments {
     /// some containers lack.
     package static var executable: UnsafePointer<CChar>? { linux_executable() }
 
-    /// Calls `word` for each argument, the program's name first. Not `CommandLine.arguments`, which reads /proc and
-    /// repairs bytes that are not UTF-8.
+    /// Calls `word` for each argument, the program's name first. Do not use `CommandLine.arguments`: it reads /proc,
+    /// and replaces bytes that are not UTF-8.
     package static func all<Word>(_ word: (UnsafePointer<CChar>) -> Word) -> [Word] {
         var all: [Word] = []
         guard var next = linux_arguments() else { return all }

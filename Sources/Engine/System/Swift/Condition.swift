@@ -4,7 +4,7 @@ internal import CLinux
 ///
 /// To guard only a value, use `Lock`: it is simpler, and its value cannot be used without locking.
 package final class Condition: @unchecked Sendable {
-    // Sendable: mutex and condition are made for several threads.
+    // Sendable: pthread mutexes and conditions are thread-safe.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
@@ -45,8 +45,8 @@ package final class Condition: @unchecked Sendable {
     /// it again afterwards.
     package func wait() { pthread_cond_wait(condition, mutex) }
 
-    /// Waits for `signal` or `broadcast` until a time of `linux_monotonic_now`, in nanoseconds. Returns false when that
-    /// has passed. The caller must hold the lock, and holds it again afterwards.
+    /// Waits for `signal` or `broadcast` until a time of `linux_monotonic_now`, in nanoseconds. Returns false if that
+    /// time has passed. The caller must hold the lock, and holds it again afterwards.
     package func wait(until moment: Int64) -> Bool {
         var date = timespec()
         date.tv_sec = Int(max(0, moment) / 1_000_000_000)

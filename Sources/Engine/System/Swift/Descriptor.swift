@@ -65,7 +65,8 @@ package final class Descriptor: Sendable {
 
     // MARK: Functions for any descriptor number
 
-    /// Whether this process is a child that C code has forked, so that its descriptors refer to objects of its parent.
+    /// Whether C code has forked this process. The descriptors of such a child refer to kernel objects that the parent
+    /// still uses.
     package static var areParents: Bool { linux_has_forked() != 0 }
 
     package static func close(_ number: Int32) { linux_close(number) }
@@ -98,7 +99,7 @@ package final class Descriptor: Sendable {
 
     /// Writes all bytes, however many system calls and waits that takes.
     ///
-    /// - Returns: 0, or the errno that ended it.
+    /// - Returns: 0, or the errno of the write that failed.
     @discardableResult
     package static func write(_ bytes: UnsafeRawBufferPointer, to number: Int32) -> Int32 {
         linux_write_all(number, bytes.baseAddress, bytes.count)

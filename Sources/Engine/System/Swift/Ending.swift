@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// The end of this process. The list in ending.h has everything that is done before it, in order.
+/// The end of this process. The list in ending.h has everything that must be done before the end, in order.
 package enum Ending {
     /// The entries of that list for which Swift code runs.
     package enum Act {

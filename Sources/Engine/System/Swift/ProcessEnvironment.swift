@@ -14,7 +14,7 @@ package enum ProcessEnvironment {
         return all
     }
 
-    /// Undoes settings of the parent that would make this process miss signals or, in a setuid program, run other code.
+    /// Undoes inherited settings that would make this process miss signals or, in a setuid program, run foreign code.
     /// Call it before there is a second thread.
     package static func makeSafe() { linux_make_inheritance_safe() }
 

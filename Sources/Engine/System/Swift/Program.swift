@@ -43,7 +43,7 @@ package final class Program: Sendable {
         descriptors: [Int32: Descriptor] = [:], terminalPath: String? = nil, leadsSession: Bool = false,
         diesWithUs: Bool = false, foreground: Int32? = nil, owner: Int? = nil
     ) throws(SystemError) -> Program {
-        // This check comes before the start: a program that has begun may have done something that cannot be undone.
+        // Check this before the start: what a started program has done cannot be undone.
         let refusal = linux_refuses_to_watch_programs()
         guard refusal == 0 else { throw Self.unwatchable(refusal) }
         var process: Int32 = 0
@@ -118,8 +118,8 @@ package final class Program: Sendable {
         while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
     }
 
-    /// Whether a program that has ended, and was waited for, has left other processes in its group. If it seems so, the
-    /// call checks all processes of the machine.
+    /// Whether a program that has ended, and was waited for, has left other processes in its group. If the group seems
+    /// to exist, the call reads the states of all processes of the machine.
     package static func isLeft(_ process: Int32) -> Bool { linux_group_is_left(process) != 0 }
 
     /// Forgets a program that has ended, was waited for, and has left no processes in its group.
@@ -129,8 +129,8 @@ package final class Program: Sendable {
     /// for their end. When the process ends, this happens to all programs that have owners.
     package static func endAll(of owner: Int) { linux_end_programs(UnsafeRawPointer(bitPattern: owner)) }
 
-    /// Whether a program of this process works: a child, or a process that a child has left behind. A program that can
-    /// only wait for data from this process does not work.
+    /// Whether a program of this process works. Programs are the children of this process, and processes that ended
+    /// children have left. A program that can only wait for data from this process does not work.
     package static var someWork: Bool { linux_programs_work() != 0 }
 
     /// Sets whether a program is a server of a test, which goes on in real time: `someWork` then ignores it and all
@@ -146,7 +146,8 @@ package final class Program: Sendable {
         return Array(found[..<Int(linux_programs(&found, 1024))])
     }
 
-    /// A line for each working thread of these programs: the process, its command line, and its current system call.
+    /// A line of text for each working thread of these programs: the process, its command line, and its current system
+    /// call.
     package static var workOfPrograms: [String] {
         var lines: [String] = []
         withUnsafeMutablePointer(to: &lines) { lines in

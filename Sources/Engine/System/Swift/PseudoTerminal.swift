@@ -1,8 +1,8 @@
 internal import CLinux
 
-/// A terminal whose keyboard and screen are a descriptor: a pty.
+/// A pseudo-terminal: a terminal whose keyboard and screen are a descriptor of this process.
 package struct PseudoTerminal: Sendable {
-    /// Writing to it types keys; reading from it returns output for the screen.
+    /// The controlling end. Bytes written to it arrive as typed keys; reading it returns the output for the screen.
     package let master: Descriptor
     /// The path of the terminal for a program.
     package let path: String
@@ -14,7 +14,7 @@ package struct PseudoTerminal: Sendable {
         path = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Opens the side for programs. While it is open, the terminal does not hang up.
+    /// Opens the end for programs. While that end is open, the terminal does not hang up.
     package func slave() throws(SystemError) -> Descriptor { try Descriptor(linux_open_slave(path), "open", path) }
 
     /// Sets the size. Programs of the terminal get SIGWINCH.

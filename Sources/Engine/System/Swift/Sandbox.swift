@@ -7,7 +7,7 @@ package enum Sandbox {
     package enum Kind: UInt32, CaseIterable, Sendable {
         case read, write, connect, listen, run, env, modules
 
-        // Printing an enum would look at the runtime's reflection data, in each start in a sandbox.
+        // Do not print the case itself: each start in a sandbox would then search the runtime's reflection data.
         package var name: String {
             switch self {
             case .read: "read"
@@ -25,8 +25,8 @@ package enum Sandbox {
 
     /// The allowances of a sandbox that the process has not entered yet.
     ///
-    /// C keeps the list: with generic types of Swift, each start in a sandbox would take 40,000 instructions more, in
-    /// which the runtime makes these types.
+    /// C code keeps the list: with a Swift array, each start in a sandbox would take 40,000 more instructions, because
+    /// the runtime must instantiate generic types.
     package final class Description {
         fileprivate var sandbox: OpaquePointer?
 
@@ -37,7 +37,7 @@ package enum Sandbox {
         /// - Parameter value: Ends with a NUL; nil for all of the kind. An invalid value fails `enter`.
         package func allow(_ kind: Kind, _ value: UnsafePointer<CChar>?) { linux_allow(sandbox, kind.number, value) }
 
-        /// - Parameter option: Such as "--allow-read=/etc".
+        /// - Parameter option: An option such as "--allow-read=/etc".
         /// - Returns: False for another option.
         package func allow(option: UnsafePointer<CChar>) -> Bool { linux_allow_option(sandbox, option) != 0 }
 
@@ -50,7 +50,7 @@ package enum Sandbox {
         /// The name of the kind that was allowed first; nil if nothing is allowed.
         package var first: String? { linux_first_allowed(sandbox).map { String(cString: $0) } }
 
-        /// The names of the message ports that may be listened at.
+        /// The names that message ports of this process may take.
         package var ports: [String] {
             var names: [String] = []
             while let name = linux_listened_port(sandbox, Int32(names.count)) { names.append(String(cString: name)) }
@@ -79,9 +79,9 @@ package enum Sandbox {
     /// Enters a sandbox for good.
     ///
     /// - Parameters:
-    ///   - templates: Lists such as package.path: the files that they find may be read.
+    ///   - templates: Search paths such as package.path. Files that match their templates may be read.
     ///   - portDirectory: The directory of message ports; nil if no ports are allowed.
-    ///   - goesOn: Enters a sandbox that the kernel cannot enforce completely.
+    ///   - goesOn: Whether to enter a sandbox that the kernel cannot enforce completely.
     /// - Returns: The restrictions that are not enforced, in lines.
     package static func enter(
         _ description: Description, templates: (UnsafePointer<CChar>?, UnsafePointer<CChar>?),

@@ -1,8 +1,9 @@
 /// Text from outside in a form that is safe to show: names, messages of other programs, errors.
 extension String {
-    /// The text without characters that command a terminal or reverse text: such characters become escapes, \x1b or
-    /// \xe2\x80\xae. Line breaks and tabs stay. Bytes that are not UTF-8, which `init(anyBytes:)` keeps, stay, too,
-    /// since lua prints them; but 0x80 to 0x9f are controls of an 8-bit terminal and become escapes. O(n).
+    /// The text, in which characters that control a terminal or reverse text are replaced by escapes, such as \x1b or
+    /// \xe2\x80\xae. Line breaks and tabs stay. Bytes that are not UTF-8 stay, too (`init(anyBytes:)` keeps them in a
+    /// string), since lua prints them. But bytes from 0x80 to 0x9f, which control an 8-bit terminal, become escapes.
+    /// O(n).
     package var shown: String { escaped(keepsLines: true) }
 
     /// Like `shown`, for a name or another part of a line: line breaks and tabs become \n and \t, and all bytes that

@@ -3,13 +3,13 @@ internal import Glibc
 
 /// An error of the operating system, with the call that failed and its subject.
 public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The system call, or a word for several of them: "open", "lock".
+    /// The name of the system call, such as "open", or a word for a group of calls, such as "lock".
     public let call: String
     /// A path, a name or a number; empty if the call needs none.
     public let subject: String
     /// The errno of the C library.
     public let errno: Int32
-    /// A text that replaces the C library's if it explains the case better. The text includes the subject.
+    /// A text to use instead of the C library's text, if it explains the case better. The text includes the subject.
     public let reason: String?
 
     /// - Parameter errno: The error number. Nil takes the calling thread's errno, so make the error before another call
@@ -38,7 +38,7 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Returns the number of a name such as "ENOENT"; nil for a name that is not an error.
     public static func number(of name: String) -> Int32? { (1...133).first { Self.name(of: $0) == name } }
 
-    /// Returns a text such as "no such file or directory". The text begins with a small letter, since it follows a
+    /// Returns a text such as "no such file or directory". The text begins with a lower-case letter, since it follows a
     /// colon; "RFS specific error" keeps its capitals.
     public static func text(of errno: Int32) -> String {
         let text = String(cString: linux_error_text(errno))

@@ -20,14 +20,14 @@ package enum Terminal {
         return (columns > 0 ? Int(columns) : nil, rows > 0 ? Int(rows) : nil)
     }
 
-    /// Replaces standard output and standard error, if they are the terminal, by a pseudo-terminal. Returns its other
-    /// end, from which the output of this process and its children can be read; nil on failure.
+    /// Replaces standard output and standard error by a pseudo-terminal if they are the terminal. Returns the
+    /// pseudo-terminal's other end, from which the output of this process and its children can be read; nil on failure.
     package static func capture() -> Int32? {
         let relay = terminal_capture()
         return relay < 0 ? nil : relay
     }
 
-    /// The terminal itself, for writing.
+    /// The descriptor of the real terminal, for writing.
     package static var output: Int32 { terminal_output() }
 
     /// Whether a prompt has captured the terminal and reads its keys.
@@ -50,7 +50,8 @@ package enum Terminal {
     /// after a stop.
     package static func watch() -> Int32 { terminal_watch() }
 
-    /// Takes the change, and sets the terminal's mode again after a stop. Returns whether there was a change.
+    /// Clears the change that `watch` reported, and sets the terminal's mode again after a stop. Returns whether there
+    /// was a change.
     package static func takeChange() -> Bool { terminal_take_change() != 0 }
 
     /// Flushes the buffers of C's streams.
@@ -99,11 +100,11 @@ package enum RawTerminal {
         return (Int(rows), Int(columns))
     }
 
-    /// Called before the terminal is lent; it is not lent if the result is false.
+    /// Called before the terminal is lent. If the result is false, the terminal is not lent.
     nonisolated(unsafe) package static var willLend: () -> Bool = { true }
     /// Called after a program has returned the terminal, on the thread that has started the program.
     nonisolated(unsafe) package static var hasReturned: () -> Void = {}
-    // A prompt sets both before there is a second thread of Lua.
+    // A prompt sets `willLend` and `hasReturned` before a second Lua thread exists.
 
     /// Returns a descriptor of this process's terminal, which `Program.start` can lend to a program; nil if there is no
     /// terminal, or another group has it. The caller must not close it.
@@ -124,12 +125,12 @@ package enum RawTerminal {
     /// Whether a program has the terminal now.
     package static var isLent: Bool { linux_terminal_is_lent() != 0 }
 
-    /// Lends the terminal to a stopped program that continues, if this process has it again.
+    /// Lends the terminal to a stopped program that continues, if this process's group has the terminal again.
     package static func lendAgain(to group: Int32) {
         if let fd = try? toLend(), fd >= 0 { linux_lend_terminal(group) }
     }
 
-    /// Makes terminals raw again if no program could be started after `toLend`.
+    /// Makes terminals raw again. Call it if no program could be started after `toLend`.
     package static func keep() { linux_take_terminals_up() }
 
     /// Takes the terminal back if this program's group has it.
@@ -140,8 +141,8 @@ package enum RawTerminal {
 
     /// Restores all terminals, and stops this process and its group until another process continues them.
     package static func suspend() {
-        // Stop the others first, while this process ignores the signal; otherwise a signal for the group and then one
-        // for this process would stop it twice.
+        // Stop the other processes of the group first, while this process ignores the signal: it would stop a second
+        // time otherwise, by its own signal.
         var ignoring = sigaction()
         var before = sigaction()
         ignoring.__sigaction_handler.sa_handler = SIG_IGN

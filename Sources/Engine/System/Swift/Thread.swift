@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// A thread that blocks all signals, since the main thread handles those of the process.
+/// A thread that blocks all signals, since the main thread handles the signals of the process.
 package final class Thread: Sendable {
     private let id: pthread_t
     private let state = Lock(State.running)
@@ -20,7 +20,7 @@ package final class Thread: Sendable {
     /// - Parameters:
     ///   - name: The name for debuggers and `ps`; the kernel keeps 15 bytes.
     ///   - stackSize: Bytes, of which only the used ones cost memory; nil for the default.
-    ///   - signals: Signals that it does not block.
+    ///   - signals: Signals that the thread does not block.
     ///   - body: Runs on the thread.
     /// - Throws: EAGAIN if the process may not have more threads.
     @discardableResult
@@ -70,7 +70,7 @@ package final class Thread: Sendable {
         if isFirst { pthread_join(id, nil) }
     }
 
-    /// Sleeps this long.
+    /// Makes the calling thread sleep.
     package static func pause(milliseconds: Int32) { poll(nil, 0, milliseconds) }
 
     /// Whether the calling thread is the main thread.

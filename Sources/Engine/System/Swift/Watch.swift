@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// Reports changes in directories, but not in their subdirectories: inotify.
+/// An inotify instance. Reports changes in directories, but not in their subdirectories.
 package final class Watch: Sendable {
     /// Becomes readable when something has changed.
     package let descriptor: Descriptor
@@ -13,7 +13,7 @@ package final class Watch: Sendable {
         package let name: [UInt8]?
         /// Bits such as IN_CREATE.
         package let events: UInt32
-        /// A number that both halves of a move share.
+        /// A number that identifies a move: both of its events have the same number.
         package var cookie: UInt32 = 0
 
         /// Whether the directory is no longer watched, because it or its file system is gone.
@@ -37,7 +37,7 @@ package final class Watch: Sendable {
         try Self.add(path, to: descriptor.number, events)
     }
 
-    /// Watches a directory or a file, with the number of an inotify descriptor.
+    /// Does the same for an inotify instance that is given by its descriptor number.
     package static func add(
         _ path: UnsafePointer<CChar>, to descriptor: Int32, _ events: UInt32 = contents
     ) throws(SystemError) -> Int32 {
@@ -46,8 +46,8 @@ package final class Watch: Sendable {
         return number
     }
 
-    /// Makes a descriptor for one of several users of this watch: readable while there are changes, and while it is
-    /// open; see `setGate`.
+    /// Makes a gate: a descriptor for one of several users of this watch. The descriptor is readable while there are
+    /// changes and the gate is open; see `setGate`.
     package func gate() throws(SystemError) -> Descriptor {
         let gate = try Descriptor(epoll_create1(Int32(EPOLL_CLOEXEC)), "epoll_create")
         var event = epoll_event(events: EPOLLIN.rawValue, data: .init(fd: descriptor.number))

@@ -1,10 +1,10 @@
 internal import CLinux
 
-/// Threads for blocking calls: up to a limit, started when there is work, ended after ten idle seconds. The end of the
-/// process does not wait for them.
+/// Threads for blocking calls. The pool starts a thread when there is work, up to a limit; a thread ends after ten idle
+/// seconds. The end of the process does not wait for these threads.
 ///
-/// A blocked call, such as opening a pipe without a reader or asking a name server that does not answer, delays other
-/// calls only for a moment: another thread takes its place.
+/// A call may block for long, such as opening a pipe without a reader or asking a name server that does not answer. It
+/// delays other calls only for a moment: the pool then starts another thread.
 package final class WorkPool: Sendable {
     private let name: String
     private let limit: Int
@@ -18,19 +18,19 @@ package final class WorkPool: Sendable {
         var idle = 0
         var threads = 0
         var busy = 0
-        /// The number of threads that may be busy: the limit plus the number of blocked threads.
+        /// How many threads may be busy at a time: the limit plus the number of blocked threads.
         var places: Int
-        /// The number of jobs begun so far, and its value at the last check for blocked threads.
+        /// The number of jobs begun so far, and the value of this number at the last check for blocked threads.
         var begun = 0
         var begunBefore = 0
 
         var queued: Int { jobs.count - first }
     }
 
-    /// The number of answers that are awaited, of all pools.
+    /// The number of results for which callers of all pools wait.
     private static let awaited = Lock(0)
-    /// Whether some answer is still awaited. An answer counts until it has arrived at its receiver: if it counted only
-    /// until the thread has sent it, a simulated clock would jump in between. Safe on any thread.
+    /// Whether some caller still waits for a result. A result counts until it has arrived at the caller: if it counted
+    /// only until the thread has sent it, a simulated clock could jump between the two. Safe on any thread.
     package static var someAnswerIsAwaited: Bool { awaited.withLock { $0 } > 0 }
     package static func noteAwaited(_ change: Int) { awaited.withLock { $0 += change } }
 
@@ -65,8 +65,8 @@ package final class WorkPool: Sendable {
         }
     }
 
-    /// Starts a thread if there is work for it. Beyond the limit, it starts one at a time, which waits until threads
-    /// are found to be blocked.
+    /// Starts a thread if there is work for it. Beyond the limit, starts at most one further thread, which waits until
+    /// it finds that others are blocked.
     private func addThread() throws(SystemError) {
         let isNeeded = state.withLock { state in
             guard state.idle < (state.threads < limit ? state.queued : min(1, state.queued)), state.threads < Self.most

@@ -18,14 +18,14 @@ package enum WorkerProcess {
     /// signal handler.
     package static var secondsTaken: Double { linux_seconds_taken() }
 
-    /// The descriptor that connects it with the runner.
+    /// The descriptor of the channel to the runner.
     package static var channel: Int32 { linux_worker_channel() }
 
-    /// A descriptor of the standard output at the start.
+    /// A duplicate of descriptor 1, made at the start.
     package static var output: Int32 { linux_worker_output() }
 
-    /// Sets a function that is called when a fault or the runner is about to end the process. It interrupts arbitrary
-    /// code, so its success is not certain. Nil removes it.
+    /// Sets a function that is called when a fault or the runner is about to end the process. The function interrupts
+    /// arbitrary code, so it may fail. Nil removes the function.
     package static func setLastWords(_ words: (@convention(c) () -> Void)?) { linux_set_last_words(words) }
 
     /// Makes descriptor 1 the standard output again. Returns whether the script had replaced it.

@@ -1,5 +1,5 @@
-/// The names of waits, as scripts know them, for modules that wait inside a function of their own. Recordings keep the
-/// addresses of these texts, so they form a fixed list.
+/// Names of public calls, such as `fs.read`, for messages and recordings. If a module's own code waits inside such a
+/// call, the wait has the call's name. Recordings keep the addresses of these texts, so they form a fixed list.
 public enum WaitName {
     private static let names: [StaticString] = [
         "process.run", "process.wait_signal", "program:wait", "watcher:next", "terminal:read_key", "http.get",

@@ -275,7 +275,7 @@ package final class Waiter: RunLoop.ItemOwner {
         queue.pointee.remove(link)
         timer?.invalidate()
         timer = nil
-        // The waiting function has the place and the mutex on its stack.
+        // On the waiting function's stack, index 1 has the place (a `Held`), and index 2 has the mutex.
         Held.take(stack, place: 1, mutex: 2)
         stack.pushCopy(of: 1)
         given = 1

@@ -1,8 +1,10 @@
 /// The candidates shown below the entry, page by page.
 struct Listing {
     let candidates: [String]
-    /// The range of the text that a candidate replaces, and its text when the list was made.
+    /// The range of the text that a candidate replaces.
     let range: Range<Int>
+    /// The user's own text in that range, stored before the first candidate replaces it. It returns after the last
+    /// candidate.
     var typed: [Unicode.Scalar] = []
     /// The candidate that is inserted in the text.
     private(set) var chosen: Int?

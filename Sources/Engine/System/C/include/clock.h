@@ -35,8 +35,8 @@ int linux_watch_wall_clock(void);
 /// Arms the descriptor again: it is not readable until the next jump. -1 and errno on failure.
 int linux_rearm_wall_clock(int fd);
 
-/// Returns whether `linux_ticks` counts at a constant speed, equal on all cores. With
-/// RLHOST_TICKS=off in the environment it does not, as on processors that have no such counter.
+/// Returns whether `linux_ticks` counts at a constant speed, equal on all cores. Returns 0 if the processor has no such
+/// counter, or with RLHOST_TICKS=off in the environment.
 int linux_ticks_are_steady(void);
 
 /// Returns the processor's tick counter, at half the cost of the clock. Valid only if `linux_ticks_are_steady`.

@@ -14,7 +14,7 @@
 /// Returns whether the number is an open descriptor.
 static inline int linux_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 
-/// close(2), under a name that no Swift method hides.
+/// Calls close(2): in Swift, a method named `close` would hide the C function.
 static inline void linux_close(int fd) { close(fd); }
 
 /// Closes the descriptor, unless it is negative, and keeps errno. Returns -1.
@@ -40,8 +40,8 @@ int linux_set_nonblocking(int fd);
 
 /// Sets for each of the descriptors 0 to count - 1 whether it is open.
 void linux_open_descriptors(unsigned char *open, int count);
-/// Lists this process's open descriptors. Returns the number of descriptors; the caller frees the list. O(descriptors);
-/// where /proc/self/fd cannot be read, as in a sandbox, O(the limit of descriptors).
+/// Lists this process's open descriptors. Returns the number of descriptors; the caller frees the list. O(open
+/// descriptors); O(limit of descriptors) if /proc/self/fd cannot be read, as in a sandbox.
 int linux_list_descriptors(int **list);
 
 /// The identity of a file: its device and number.

@@ -1,18 +1,18 @@
 // The end of the process, by itself or by a signal.
 #pragma once
 
-/// Everything that must stop or be completed before this process ends, in this order. There is no other such list.
+/// Everything that must stop or be completed before this process ends, in this order. This list is the only one.
 ///
 /// Threads, work pools, resolvers, watchers and recorders are left out on purpose: they run until the last moment. They
 /// may use memory and libraries such as OpenSSL until then, since neither exit handlers nor destructors of libraries
 /// run, and `_exit` ends all threads at once. `LuaHost.willClose` has the order in which a state or a thread gives back
 /// its resources while the process lives.
 enum linux_last_act {
-  /// The recording is completed first, since the other actions may take seconds, in which a second signal may end the
-  /// process.
+  /// Completes the recording. Comes first, since the other actions may take seconds, during which a second signal may
+  /// end the process.
   LINUX_FINISH_RECORDING,
-  /// Names of message ports. They come before anything that waits, since no process should find a port that is not
-  /// served.
+  /// Gives up the names of message ports. Comes before any action that waits, since no process should find a port that
+  /// is not served.
   LINUX_GIVE_NAMES_UP,
   LINUX_END_PROGRAMS,  ///< Before the terminals, since a program may have one and change its settings until it ends.
   LINUX_GIVE_TERMINALS_BACK,  ///< Terminals of scripts. Before the prompt, from which a script has got its terminal.
@@ -27,8 +27,8 @@ enum linux_last_act {
 void linux_at_end(enum linux_last_act act, void (*function)(void));
 
 /// Ends the process: calls the functions set with `linux_at_end`, flushes C's files, and leaves by `_exit`, so that no
-/// exit handler of a library runs while threads still use the library. Safe on any thread; the first of several calls
-/// decides about the status.
+/// exit handler of a library runs while threads still use the library. Safe on any thread; if several threads call it,
+/// the first call decides the status.
 _Noreturn void linux_end(int status);
 /// Ends the process by the default action of a signal, which the parent process sees.
 _Noreturn void linux_end_by(int number);

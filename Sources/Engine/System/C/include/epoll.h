@@ -11,7 +11,7 @@
 /// in whole milliseconds, rounded up so that no wait ends early.
 int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t timeout);
 
-/// Returns an epoll instance that contains a wake-up descriptor, under the token of all ones. -1 and errno on failure.
+/// Returns an epoll instance that contains a wake-up descriptor, with all ones as its token. -1 and errno on failure.
 int linux_epoll_waking(int wake);
 
 /// Whether this process is a child that C code has forked. In such a child, the loops and their descriptors belong to
@@ -19,7 +19,7 @@ int linux_epoll_waking(int wake);
 extern int linux_is_fork;
 static inline int linux_has_forked(void) { return linux_is_fork; }
 
-/// epoll_ctl(2). Does nothing in such a child, where it would change the parent's epoll instance.
+/// epoll_ctl(2). Does nothing in a child that C code has forked: it would change the parent's epoll instance.
 static inline int linux_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
   return linux_is_fork ? 0 : epoll_ctl(epoll, operation, fd, event);
 }

@@ -1,5 +1,5 @@
-// Processes that share a simulated time: a page with the clock, which one process, the guardian, sets; and a connection
-// from each other process, a member, to the guardian.
+// Processes that share a simulated time. One process, the guardian, sets the clock in a page of shared memory. Each
+// other process, a member, has a connection to the guardian.
 #pragma once
 
 #include <netinet/in.h>
@@ -16,25 +16,25 @@ typedef struct linux_family_page linux_family_page;
 
 /// Makes a page, and a descriptor by which other processes find it. NULL and errno on failure.
 linux_family_page *linux_make_family(int *descriptor);
-/// Maps the page of another process, which only that process may change. NULL and errno on failure.
+/// Maps the page of another process for reading. NULL and errno on failure.
 linux_family_page *linux_join_family(int process, int descriptor);
 /// Sets the time. Call this only in the process that made the page.
 void linux_set_shared_time(linux_family_page *page, const linux_shared_time *time);
 /// Reads the time. All fields are of the same moment, even if the other process is changing them.
 void linux_get_shared_time(const linux_family_page *page, linux_shared_time *time);
-/// Sets the list of processes that share the time, which each of them can read. At most 64.
+/// Sets the list of processes that share the time, at most 64. Each of these processes can read the list.
 void linux_set_family(linux_family_page *page, const int *processes, int count);
 /// Returns whether a process shares the time that this process has made or joined.
 int linux_is_family(int process);
-/// Returns the surroundings, as linux_surroundings does, of a connection with an internet address whose other end may
-/// be in a process of the family.
+/// For an internet connection whose other end may be in a process of the family: returns its surroundings, as
+/// linux_surroundings does.
 int linux_family_surroundings(int descriptor, const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer);
 /// Returns whether there is a family.
 int linux_has_family(void);
 
-/// A message of the connection. A member reports that it rests, until a date or an event from outside, or that it
-/// works. The guardian asks a question, which the member answers when it rests, or reports that the member's date has
-/// come.
+/// The kinds of messages. RESTS: the member rests until a date, or until an event from outside. WORKS: the member
+/// works. ASKED: the guardian's question, which the member answers when it rests. GOES: the guardian reports that the
+/// member's date has come.
 typedef enum { LINUX_RESTS = 1, LINUX_WORKS, LINUX_ASKED, LINUX_GOES } linux_family_kind;
 typedef struct {
   linux_family_kind kind;
@@ -51,12 +51,13 @@ int linux_listen_to_family(const char *name);
 int linux_accept_family(int listener, int *process);
 /// Connects to the guardian. -1 and errno on failure.
 int linux_connect_family(const char *name);
-/// Makes an epoll instance, which is readable when one of its descriptors is. -1 and errno on failure.
+/// Makes an epoll instance. It is readable when one of its descriptors is readable. -1 and errno on failure.
 int linux_new_ears(void);
 /// Adds a descriptor to the epoll instance. -1 and errno on failure.
 int linux_add_ear(int ears, int descriptor);
 int linux_process_number(void);
 
-/// These two functions never wait. They return 1; 0 if there is no message or no room; -1 if the other process is gone.
+/// linux_send_family and linux_receive_family never wait. They return 1; 0 if there is no message or no room; -1 if the
+/// other process is gone.
 int linux_send_family(int descriptor, const linux_family_word *word);
 int linux_receive_family(int descriptor, linux_family_word *word);

@@ -1,4 +1,4 @@
-// A program that is process 1 of its container has the duties of an init.
+// As process 1 of its container, a program must wait for orphans, as init does.
 #pragma once
 
 /// Calls `body` and exits with the status that it returns. In process 1, `body` runs on a second thread, while the

@@ -22,14 +22,15 @@ int linux_start_program(const linux_program *program, int *pid);
 /// Returns 0 if programs can be watched on this system; otherwise an errno: ENOSYS before Linux 5.3, or EPERM in some
 /// sandboxes.
 int linux_refuses_to_watch_programs(void);
-/// Returns whether the group of a program that was waited for still has processes. From now on, an owned program counts
-/// as ended, and stays in the list because of its group. A newer group with the same number does not count.
+/// Returns whether the group of a program that was waited for still has processes. A newer group with the same number
+/// does not count. After this call, an owned program counts as ended, but stays in the list as long as its group may
+/// have processes.
 int linux_group_is_left(int pid);
 /// Forgets a program that has ended, was waited for, and has left no processes in its group.
 void linux_disown_program(int pid);
 /// Sends SIGTERM to the groups of an owner's programs, or of all owners' for NULL, and SIGKILL to those that still
-/// exist a second later. Waits until these programs have ended. After the first program with an owner was started,
-/// exit(3) calls it, too.
+/// exist a second later. Waits until these programs have ended. Once a program with an owner was started, exit(3) calls
+/// this function for all owners.
 void linux_end_programs(const void *owner);
 /// Returns how a program ended: 0 if it runs, 1 with status `*number`, 2 by signal `*number`, -1 if there is no such
 /// child.

@@ -7,13 +7,14 @@
 /// Returns whether this process has programs. Cheap if the process never had a program.
 int linux_programs_run(void);
 /// Returns whether any program works. A program rests if all its threads, and those of all programs that it has
-/// started, sleep until data is written into a pipe that this process or one of them holds. Cheap if this process never
-/// had a program.
+/// started, sleep until data is written into a pipe that this process or one of these programs has open. Cheap if this
+/// process never had a program.
 int linux_programs_work(void);
 /// Sets whether a program is the server of a test, which goes on in real time: `linux_programs_work` then ignores it
-/// and all that it starts. With 0 it counts again. Returns 0 if there are too many servers.
+/// and all that it starts. With 0 the program counts again. Returns 0 if there are too many servers.
 int linux_note_server(int process, int is_server);
-/// Returns whether all threads of a process, and of all programs that it has started, wait for data in such a pipe.
+/// Returns whether a process rests: all its threads, and those of all programs that it has started, wait for data in
+/// such a pipe.
 int linux_process_rests(int process);
 /// Calls `each` with a line for each working thread of a program: the process, its command line, and its current system
 /// call.

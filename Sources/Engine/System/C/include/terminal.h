@@ -58,19 +58,21 @@ void linux_set_farewell(int fd, const char *greeting, const char *farewell);
 void linux_cook_terminal(int fd);
 /// Takes a lent terminal back, and restores the settings of all terminals. Safe in a signal handler.
 void linux_cook_terminals(void);
-/// Restores terminals at signals that end or stop the process, unless these are ignored or handled. After that, a
-/// crash's signal goes to the handler that was set before.
+/// Restores terminals at signals that end or stop the process, unless these signals are ignored or handled. After that,
+/// the signal of a crash goes to the handler that was set before.
 void linux_guard_terminals(void);
-/// Makes terminals raw again after a stop, and sends SIGWINCH so that scripts draw. Safe in a signal handler.
+/// Makes terminals raw again after a stop, and sends SIGWINCH so that scripts draw their screens again. Safe in a
+/// signal handler.
 void linux_take_terminals_up(void);
-/// Gets the size in characters. -1 and errno if there is none.
+/// Gets the size in characters. -1 and errno if the terminal has no size.
 int linux_terminal_size(int fd, int *rows, int *columns);
 
 // Lending a terminal to a program makes the program's group the foreground group, which gets the keys.
 
-/// Returns a descriptor of the terminal if this process's group is in the foreground. -1 and errno: EBUSY if it is lent
-/// already, ENOTTY if there is none to lend. Restores the settings of raw terminals until the terminal is taken back;
-/// if it is not lent after all, until linux_take_terminals_up.
+/// Returns a descriptor of the terminal if this process's group is in the foreground. -1 and errno: EBUSY if the
+/// terminal is lent already, ENOTTY if there is no terminal to lend. Also restores the settings of raw terminals. The
+/// terminals become raw again when the lent terminal is taken back, or by linux_take_terminals_up if the terminal is
+/// not lent after all.
 int linux_terminal_to_lend(void);
 /// Returns whether the terminal is lent.
 int linux_terminal_is_lent(void);

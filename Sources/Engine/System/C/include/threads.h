@@ -21,15 +21,16 @@ static inline void linux_name_thread(const char *name) { prctl(PR_SET_NAME, name
 
 static inline int linux_thread_number(void) { return (int)syscall(SYS_gettid); }
 
-/// The thread that runs `main`, if that is not the first thread of the process, see linux_run_main; else 0.
+/// The number of the thread that runs the program, if that is not the first thread of the process (see linux_run_main);
+/// else 0.
 extern int linux_main_thread;
-/// Whether the process began with this thread.
+/// Whether this thread is the first thread of the process.
 extern _Thread_local int linux_is_first_thread __attribute__((tls_model("initial-exec")));
 static inline int linux_is_main_thread(void) {
   return linux_main_thread ? linux_thread_number() == linux_main_thread : linux_is_first_thread;
 }
 
-// Each `signal` of a source reads it while a loop records.
+// The thread-local model matters: each `signal` of a source reads this variable while a loop records.
 extern _Thread_local void *linux_thread_pointer __attribute__((tls_model("initial-exec")));
 
 /// Each thread stores a pointer to its run loop. When the thread ends, the C library calls `drop` with the pointer.
@@ -48,7 +49,7 @@ static inline char **linux_variables(void) { return environ; }
 static inline void linux_publish(uint64_t *place, uint64_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
 static inline uint64_t linux_published(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
 /// Copies bytes that another thread may be writing. The caller must check afterwards, with linux_published, which of
-/// them were complete. ThreadSanitizer does not look at this function.
+/// the bytes were complete. ThreadSanitizer does not check this function.
 __attribute__((no_sanitize("thread"))) static inline void linux_peek(void *to, const void *from, size_t size) {
   volatile char *target = (volatile char *)to;
   const volatile char *source = (const volatile char *)from;

@@ -1,4 +1,4 @@
-// The user for whom this process works.
+// The user and the groups as which this process runs.
 #pragma once
 
 #include <stddef.h>

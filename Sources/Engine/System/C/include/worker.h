@@ -1,19 +1,19 @@
 // The process in which tests run.
 #pragma once
 
-/// Makes this process a child of the original one, which becomes its keeper. The keeper ends with the same status, but
-/// only after all programs that this process and they have started. SIGTERM, and the end of the keeper's parent, end
-/// them all. Descriptor 3, the channel to the runner, moves to a number that scripts and programs do not use. The
-/// process prints line by line, and SIGPIPE does not kill it.
+/// Forks. The original process becomes the keeper of the child, in which this function returns. The keeper ends with
+/// the child's status, but only after all programs that the child and its programs have started have ended. On SIGTERM,
+/// and when its parent ends, the keeper ends them all. Descriptor 3, the channel to the runner, moves to a number that
+/// scripts and programs do not use. The process prints line by line, and SIGPIPE does not kill it.
 void linux_become_worker(void);
 /// Restarts this process with addresses that are the same in each run. Returns whether the addresses are fixed; 0 if
 /// the system forbids it.
 int linux_fix_addresses(void);
-/// Return the channel, and the standard output at the start.
+/// Return the descriptor of the channel, and a duplicate of the standard output from the start.
 int linux_worker_channel(void);
 int linux_worker_output(void);
-/// Sets the function that is called last when a signal, such as one from the keeper, is about to end the process; NULL
-/// for none. It has a large stack.
+/// Sets the function that is called last when a signal, such as the keeper's, is about to end the process; NULL for
+/// none. The function runs on a large stack.
 void linux_set_last_words(void (*words)(void));
 /// Makes descriptor 1 the standard output again. Returns whether the script had replaced it.
 int linux_restore_output(void);

@@ -12,6 +12,14 @@ static int is_suspendable(const char *name) {
   return strcmp(name, "pcall") == 0 || strcmp(name, "xpcall") == 0 || strcmp(name, "dofile") == 0;
 }
 
+// Whether the C function on top of the stack says, by an entry in the registry under its address, that Lua can yield
+// through it.
+static int is_continued(lua_State *L) {
+  int type = lua_rawgetp(L, LUA_REGISTRYINDEX, (void *)lua_tocfunction(L, -1));
+  lua_pop(L, 1);
+  return type == LUA_TBOOLEAN;
+}
+
 // Finds the function on top of the stack among the globals and the fields of global tables: "table.sort". Uses raw
 // access only, so that no metamethod runs and nothing is allocated. Pops the function.
 static const char *global_name(lua_State *L) {
@@ -53,7 +61,7 @@ const char *cl_blocker(lua_State *L) {
       lua_pop(L, 1);
       return strcmp(debug.name, "close") == 0 ? "__close" : "__gc";
     }
-    if (*debug.what != 'C') {
+    if (*debug.what != 'C' || is_continued(L)) {
       lua_pop(L, 1);
       continue;
     }

@@ -117,6 +117,13 @@ t.it("methods accept only a database", REAL, function()
   t.error(function() db:value() end, "argument #1 must be a text")
 end)
 
+t.it("a call in a function through which Lua cannot yield names that function", REAL, function()
+  local db = open()
+  for _ = 1, 3 do t.equal(db:value("select $1::text", "a"), "a") end
+  local function call(text) return db:value("select $1::text", text) end
+  t.error(function() return ("a"):gsub("a", call) end, "cannot wait inside a function called by 'string.gsub'")
+end)
+
 t.it("the count of changed rows may come before the end of the answer", REAL, function()
   local db = open()
   -- A warning during the commit makes the server send what it has.

@@ -251,6 +251,9 @@ int cpostgres_new_quick(lua_State *L) {
   luaL_getmetatable(L, POOL_CLASS);
   luaL_getmetatable(L, CPOSTGRES_CLASS);
   lua_pushcclosure(L, call, BOX_META);
+  // Lua can yield through the function: see blocker.c.
+  lua_pushboolean(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, (void *)call);
   return 1;
 }
 

@@ -35,7 +35,7 @@ struct AttachWhereTests {
         #expect(interrupted.output.hasSuffix("\ntrue\n") && interrupted.status == 0, "\(interrupted)")
         #expect(another.process.waitForErrors("in timer \"hog\""))
         #expect(try another.attach("-e", ".interrupt").output == "nothing runs that could be interrupted\n")
-        // A list has both.
+        // The list of processes has both.
         let list = try Binary.run(["attach"], environment: target.environment)
         #expect(list.output.contains("\(target.pid)") && list.output.contains("\(another.pid)"))
     }

@@ -1,5 +1,6 @@
--- Calls every function of every module with random arguments, from a seed that is the first argument. Each returns, or
--- raises an error with this file's position and the function's name; none shows the host's own lines, and none crashes.
+-- Calls every function of every module with random arguments, from a seed that is the first argument. Each call
+-- returns, or raises an error with this file's position and the function's name. No error shows the host's own lines,
+-- and no call crashes.
 local rl = require "runloop"
 
 -- These functions end the program or its loop, or change the machine permanently.

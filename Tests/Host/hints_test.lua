@@ -1,5 +1,5 @@
--- Errors with hints: for a name that does not exist, a name with the same meaning, or else with similar letters, or
--- else a list. Reading stays nil.
+-- An error about a name that does not exist has a hint: a name with the same meaning, or else one with similar letters,
+-- or else a list of names. Reading such a name gives nil, as in any Lua.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -109,7 +109,7 @@ t.it("threads that are cancelled while they start programs leave no descriptors"
     for i = 1, 5 do round(i) end
     local before = descriptors()
     for i = 1, 40 do round(i) end
-    -- The system tells of the end of the last programs a little later.
+    -- The system reports the end of the last programs a little later.
     local left, limit = descriptors() - before, rl.now() + 5
     while left > 0 and rl.now() < limit do
       rl.sleep(0.05)

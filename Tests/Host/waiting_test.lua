@@ -78,7 +78,7 @@ t.describe("the description of a waiting task has the function that the script h
     end)
     t.truthy(not port:is_valid() or ended:wait(5), "the end is reported")
     t.equal(lines, { "a", "b", "c", "end" })
-    -- Read in a private mode, while a program still writes, and with one line buffered.
+    -- The lines are read in a private mode, while a program still writes, and with one line buffered.
     local other <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
     lines = {}
     local reader = rl.fd_port { fd = other, modes = "modal", callback = function(port)

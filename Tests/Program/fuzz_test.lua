@@ -1,4 +1,4 @@
--- scripts/fuzz: random programs that call everything which docs/lua knows.
+-- scripts/fuzz: random programs that call everything that docs/lua describes.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"

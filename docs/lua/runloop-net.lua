@@ -26,8 +26,8 @@ local net = {}
 ---certificate with those that the system trusts, or those of SSL_CERT_FILE and SSL_CERT_DIR.
 ---
 ---A server's `sni` returns the options for the name that the client asks for, which may be "", or nil for the
----listener's own certificate. It may wait. If its certificate cannot be used, `on_trouble` gets the error or, without
----that function, `rl.on_error`.
+---listener's own certificate. The function may wait. If the chosen certificate cannot be used, `on_trouble` gets the
+---error or, without that function, `rl.on_error`.
 ---@class runloop.net.TLSOptions
 ---@field server_name? string a client's: the name in the server's certificate, if that is not the host
 ---@field verify? boolean a client's: false accepts every certificate (true)
@@ -41,8 +41,8 @@ local net = {}
 ---@field server? boolean for `stream:start_tls`: whether this side is the server, if the connection does not show it
 ---@field timeout? number for `stream:start_tls`
 
----Options of a listener. `on_trouble` is called if it cannot accept connections for a while because no file descriptor
----is free, or if `sni` has chosen a certificate that cannot be used; without it, these are warnings.
+---Options of a listener. `on_trouble` is called if the listener cannot accept connections for a while because no file
+---descriptor is free, or if `sni` has chosen a certificate that cannot be used; without it, these are warnings.
 ---@class runloop.net.ListenOptions
 ---@field backlog? integer how many connections may wait in the kernel (4096)
 ---@field max_connections? integer the largest number of open connections
@@ -104,8 +104,8 @@ function net.listener(options) end
 ---@return string? code
 function net.connect(where, options) end
 
----Options of a stream. `on_open` is called after the connection, and after TLS's handshake if it uses TLS. While an
----`on_data` function waits, it gets no further data.
+---Options of a stream. `on_open` is called when the stream is connected, and, with TLS, when the handshake is done.
+---While an `on_data` function waits, it gets no further data.
 ---@class runloop.net.StreamOptions: runloop.net.ConnectOptions, runloop.net.Place
 ---@field on_open? fun(stream: runloop.net.Stream) the connection is open
 ---@field on_data? fun(stream: runloop.net.Stream, bytes: string) input, as it comes
@@ -224,9 +224,10 @@ function net.datagram(options) end
 ---@return string? code
 function net.resolve(name, options) end
 
----Gets at most 16 kB of input, and returns output; `""` if it has none yet. At the end of input it is called with nil,
----and returns its remaining output. It may wait. A stage may also be a callable object. To end the copy, it returns
----nil, a message and a code. If the second result is true, there is more, and the stage is called with `""` for it.
+---A stage gets at most 16 kB of input, and returns output, or `""` if it has none yet. At the end of input it is called
+---with nil, and returns its remaining output. It may wait. A stage may also be a callable object. To end the copy, it
+---returns nil, a message and a code. If the second result is true, there is more, and the stage is called with `""` for
+---it.
 ---@alias runloop.net.Stage fun(bytes?: string): string?, (string|boolean)?, string?
 
 ---@class runloop.net.CopyOptions

@@ -354,7 +354,7 @@ function tx:rollback() end
 ---@class runloop.postgres.Subscription
 local subscription = {}
 
----Returns the next message and its channel. Only without a function. Waits.
+---Returns the next message and its channel, if the subscription has no function. Waits.
 ---@param timeout? number seconds
 ---@return string? text
 ---@return string channel or "timed out", or the error message
@@ -371,7 +371,7 @@ function subscription:invalidate() end
 ---@return { received: integer, dropped: integer, pending: integer }
 function subscription:stats() end
 
----A connection of one's own. `<close>` returns the connection; the next task gets a new one.
+---A connection that no other task uses. `<close>` gives it up; the next task gets a new connection.
 ---@class runloop.postgres.Connection
 local connection = {}
 
@@ -461,7 +461,7 @@ function connection:copy(text, way) end
 ---@return table? details
 function connection:begin(options) end
 
----Gives the connection back to the pool, in the background.
+---Gives the connection up, in the background.
 function connection:close() end
 
 ---A server in this process.

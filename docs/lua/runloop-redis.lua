@@ -241,14 +241,14 @@ function tx:execute() end
 ---@return string? code
 function tx:queue(command, ...) end
 
----Runs the collected commands as one. Waits.
+---Runs the kept commands as one. Waits.
 ---@return any[]? answers
 ---@return table<integer, runloop.redis.Problem>|string|nil problems by the command's index, or why no command ran
 ---@return string? code "EAGAIN": a watched key has changed
 ---@return table? details
 function tx:commit() end
 
----Drops the collected commands.
+---Drops the kept commands.
 ---@return true? done
 ---@return string? problem
 ---@return string? code
@@ -258,7 +258,7 @@ function tx:rollback() end
 ---@class runloop.redis.Subscription
 local subscription = {}
 
----Returns the next message and its channel. Only without a function. Waits.
+---Returns the next message and its channel, if the subscription has no function. Waits.
 ---@param timeout? number seconds
 ---@return string? text
 ---@return string channel or "timed out", or the error message
@@ -303,7 +303,7 @@ function Fake:start() end
 ---@return string[][]
 function Fake:received() end
 
----A connection of one's own. `<close>` returns the connection; the next task gets a new one.
+---A connection that no other task uses. `<close>` gives it up; the next task gets a new connection.
 ---@class runloop.redis.Connection
 local connection = {}
 
@@ -363,7 +363,7 @@ function connection:execute() end
 ---@return table? details
 function connection:begin(options) end
 
----Gives it back.
+---Gives the connection up.
 function connection:close() end
 
 return redis

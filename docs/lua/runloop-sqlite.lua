@@ -244,7 +244,7 @@ function tx:commit() end
 ---@return table? details
 function tx:rollback() end
 
----A connection of one's own. `<close>` returns the connection; the next task gets a new one.
+---A connection that no other task uses. `<close>` gives it up; the next task gets a new connection.
 ---@class runloop.sqlite.Connection
 local connection = {}
 
@@ -313,7 +313,7 @@ function connection:script(text) end
 ---@return table? details
 function connection:begin() end
 
----Gives it back.
+---Gives the connection up.
 function connection:close() end
 
 return sqlite

@@ -59,14 +59,14 @@ function t.before_each(body) end
 ---@param body fun()
 function t.after_each(body) end
 
----Sets a function that is called once, before the first test of the group that runs. Programs and other things that it
----starts live as long as the group, and the tests do not report them as leaks; time then goes on from test to test. If
----it fails, all tests of the group fail.
+---Sets a function that is called once, before the first of the group's tests that run. Programs and other things that
+---the function starts live as long as the group, and the tests do not report them as leaks; time then goes on from test
+---to test. If the function fails, all tests of the group fail.
 ---@param body fun()
 function t.before_all(body) end
 
----Sets a function that is called once, after the last test of the group that runs. If the group leaves something behind
----after that, the group fails.
+---Sets a function that is called once, after the last of the group's tests that run. If the group leaves something
+---behind after that, the group fails.
 ---@param body fun()
 function t.after_all(body) end
 

@@ -780,8 +780,9 @@ function rl.wait_writable(fd, timeout) end
 ---@return any ...
 function rl.timeout(seconds, fn, ...) end
 
----Waits for the first of several tasks and futures to end. Functions become tasks; those that still wait then are
----cancelled. If two functions end in the same pass, the result of the second one is lost; a task keeps its result.
+---Waits for the first of several tasks and futures to end. Functions become tasks; those that still wait when the first
+---one has ended are cancelled. If two functions end in the same pass, the result of the second one is lost; a task
+---keeps its result.
 ---
 ---```lua
 ---print(rl.first_of(function() rl.sleep(60) end, function() rl.sleep(0.01) return "fast" end))
@@ -794,8 +795,8 @@ function rl.timeout(seconds, fn, ...) end
 ---@return any ...
 function rl.first_of(...) end
 
----Waits for several tasks and futures to end. Functions become tasks. The first error is raised, and the tasks made
----from functions that still wait are cancelled.
+---Waits for several tasks and futures to end. Functions become tasks. The first error is raised; the tasks made from
+---functions are then cancelled if they still wait.
 ---
 ---```lua
 ---print(rl.all_of(function() rl.sleep(0.01) return "a" end, function() return "b" end))
@@ -1010,7 +1011,7 @@ function rl.worker(options) end
 ---@return any ...
 function Pool:run(fn, ...) end
 
----Calls `fn(value, position)` for each element on all threads, and waits for all. The first error ends it and is
+---Calls `fn(value, position)` for each element on all threads, and waits for all. The first error ends the call and is
 ---raised. Waits.
 ---
 ---```lua
@@ -1079,7 +1080,7 @@ function Future:complete(...) end
 ---@return boolean taken false if it had an answer already; then nothing changes
 function Future:fail(err) end
 
----Waits until it has its answer. Returns the values, or raises the error, as often as it is called.
+---Waits until the future has its answer. Each call returns the values, or raises the error.
 ---@param timeout? number seconds; absent: no limit
 ---@return any ... or nil and "timed out"
 function Future:await(timeout) end
@@ -1660,8 +1661,8 @@ function rl.limit_callbacks(seconds) end
 ---@return string? code `"ENOTSUP"`, `"ENOENT"`
 function rl.sandbox(options) end
 
----Returns an error as text: the message, the stack where it was raised, and the task or thread in which that was. For
----each wait that has passed the error on, as `task:await`, `rl.timeout` and `pool:run` do, the stack of the waiter
+---Returns an error as text: the message, the stack where it was raised, and the task or thread in which it was raised.
+---For each wait that has passed the error on, as `task:await`, `rl.timeout` and `pool:run` do, the stack of the waiter
 ---follows. If no wait has passed the error on, it returns the same as `debug.traceback`. The function can serve as the
 ---handler of `xpcall`. A thread keeps these stacks of its last 32 errors.
 ---

@@ -54,7 +54,7 @@ def start_redis(port, directory):
 
 
 def start_postgres(port, directory):
-    """PostgreSQL refuses to run as root: it is the user postgres then."""
+    """PostgreSQL refuses to run as root. Under root, it runs as the user postgres."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     if not versions:
         raise SystemExit("postgres is not installed (apt install postgresql)")

@@ -1,5 +1,5 @@
--- Makes, uses and drops many objects of a kind, and prints by how many bytes the process has grown from the thousandth
--- on.
+-- Makes, uses and drops many objects of a kind, and prints by how many bytes the process has grown since the thousandth
+-- object.
 --
 --   rlhost stays.lua KIND COUNT
 --   rlhost stays.lua               the kinds, one a line: name, how many take about a second, what they need, and the
@@ -11,8 +11,8 @@
 local rl = require "runloop"
 local kinds, seconds, classes, needs = {}, {}, {}, {}
 
--- `of`: the classes of the reference (docs/lua) whose objects it makes, if any; without "runloop.". `need`: "terminal",
--- "test" or "virtual time" if it works only there.
+-- `of`: the classes of the reference (docs/lua) whose objects the row makes, if any; without "runloop.". `need`:
+-- "terminal", "test" or "virtual time" if the row works only there.
 local function kind(name, count, body, of, need)
   kinds[#kinds + 1] = name
   kinds[name], seconds[name], classes[name], needs[name] = body, count, of or "", need or "-"

@@ -119,7 +119,7 @@ import Testing
             recorder.pointee.waits(9, in: "rl.sleep")
         }
         world.loop.perform {
-            // More events than its record has room for.
+            // More events than the record of a callback has room for.
             recorder.pointee.name(label, fiber: 10)
             recorder.pointee.mark(0)
         }

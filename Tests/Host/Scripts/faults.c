@@ -49,7 +49,7 @@ static int fails(const char *name, const int *errors, int count) {
   return 1;
 }
 
-// FAULT="epoll_wait:4096:1:1" makes it report this many events.
+// FAULT="epoll_wait:4096:1:1" makes epoll_wait report this many events.
 static int lies(int count) {
   return strcmp(wanted, "epoll_wait") == 0 && count >= 0 && fails("epoll_wait", &error, 1) ? error : count;
 }

@@ -67,7 +67,7 @@ local function hold(begun, gate)
   repeat until gate:count() > 0
 end
 
--- A pass handles a queued request and the events that come before it runs together, so wait until the request runs.
+-- A pass handles a queued request together with the events that come before the request runs. So wait until it runs.
 local function hold_busy(thread, gate)
   local begun = rl.port {}
   thread:perform(hold, begun, gate)

@@ -138,7 +138,7 @@ t.describe("a pool with setup", function()
     local unused <close> = rl.pool { setup = setup, on_close = setup }
   end)
 
-  -- The runner lets the pool end; otherwise it would report its thread as left behind.
+  -- The runner lets the pool end; otherwise the runner would report the pool's thread as left behind.
   for _, options in ipairs { REAL, { timeout = 30 } } do
     t.it("completes an abandoned function at the end of a test, if it is closed", options, function()
       local pool <close> = rl.pool { setup = setup }

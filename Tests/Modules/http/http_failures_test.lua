@@ -72,7 +72,7 @@ t.describe("an answer over TLS that ends with its connection", function()
       { "abc", "abc", "abc", "" })
     local head = http.fetch { base .. "/open", method = "HEAD", tls = { ca = cert } }
     t.equal(head and head.status, 200)
-    -- Read piece by piece, after a complete answer on the same connection.
+    -- The answer is read piece by piece, after a complete answer on the same connection.
     local client <close> = http.client { tls = { ca = cert } }
     t.equal(client:get(base .. "/length?stays").body, "abc")
     local answer <close> = assert(client:open { base .. "/open" })

@@ -1,4 +1,4 @@
--- runloop.http: answers that are read piece by piece, by tasks that are cancelled, return, or never come.
+-- runloop.http: answers that are read piece by piece: by tasks that are cancelled or late, or not at all.
 
 local t = require "runloop.test"
 local rl = require "runloop"

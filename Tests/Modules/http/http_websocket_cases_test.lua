@@ -255,7 +255,7 @@ end
 case("6.3.1", { { "text", GREEK .. "\xed\xa0\x80edited" }, closes = 1007 })
 case("6.3.2", { { "text", GREEK, more = true }, { "more", "\xed\xa0\x80", more = true }, { "more", "edited" },
   closes = 1007 })
--- The end must notice invalid text before the message is complete: after the frame, or within it.
+-- The endpoint must notice invalid text before the message is complete: after the frame, or within it.
 case("6.4.1", { { "text", GREEK, more = true, wait = 1 }, { "more", "\xf4\x90\x80\x80", more = true }, closes = 1007 })
 case("6.4.2", { { "text", GREEK .. "\xf4", more = true, wait = 1 }, { "more", "\x90", more = true }, closes = 1007 })
 local GOOD = {

@@ -224,7 +224,7 @@ t.it("a recording joins sends of ports and jobs of pools, stored ones, too", REA
     local name = event.args.by
     counts[name] = (counts[name] or 0) + (came[id] and 1 or 0)
   end
-  -- A call is followed by its answer; of a stored job, a worker handles only the job itself.
+  -- A call is followed by its answer. For a stored job, the worker handles only the job itself.
   t.equal({ counts["rl.port.inbox"], counts["rl.pool.thumbs.run"] }, { 4, 2 })
   t.truthy(counts["rl.pool.thumbs.durable"] >= 1)
   t.equal(counts["deep"], 4)

@@ -294,7 +294,7 @@ t.it("a watch asks again for entries that a server skips when a key is purged", 
     if entry then seen[#seen + 1] = entry.key .. entry.revision end
   end))
   rl.sleep(0.1)
-  -- Two changes that are not delivered and then skipped, as may happen with nats-server 2.9.10.
+  -- Two changes are not delivered, and the consumer skips them, as may happen with nats-server 2.9.10.
   local stored = server._store.streams.KV_b
   local _, consumer = next(stored.consumers)
   local asked = consumer.asked

@@ -18,7 +18,8 @@ local function lets_timers_fire(fn, seconds)
   return ticks >= 2
 end
 
--- Calls `lets_timers_fire` with a function that uses a connection to a program, which does `work` with it.
+-- Calls `lets_timers_fire` with a function that uses a connection to a program. The program does `work` with the
+-- connection.
 local function with_program(work, fn)
   local listener = assert(net.listener { host = "127.0.0.1", port = 0 })
   rl.current():add(listener)

@@ -1,5 +1,5 @@
--- Reads of frames, words, bytes with an ending, and up to one of several ends or patterns: the bytes that they return
--- and consume, neither of which depends on the pieces in which they arrive.
+-- Reads of frames, words, bytes with an ending, and up to one of several ends or patterns: the bytes that these reads
+-- return and consume. Neither depends on the pieces in which the bytes arrive.
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"

@@ -1,4 +1,5 @@
--- runloop.postgres: calls on connections that have prepared the statement. Only in real time do they take a short way.
+-- runloop.postgres: calls on connections that have prepared the statement. Such calls are quick calls in real time
+-- only.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -166,7 +167,7 @@ t.it("a call that lasts until its database is closed ends its record", REAL, fun
   t.finally(function() fs.remove(directory, { recursive = true }) end)
   local file = directory .. "/trace.json"
   local result = process.run { t.rlhost, "--trace=" .. file, "-", server():url(), timeout = 30,
-    -- These settings let malloc overwrite what is freed.
+    -- These settings make malloc overwrite freed memory.
     environment = { GLIBC_TUNABLES = "glibc.malloc.tcache_count=0", MALLOC_PERTURB_ = "165" }, input = [[
     local rl = require "runloop"
     local db = assert(require "runloop.postgres".open(arg[1]))

@@ -23,7 +23,8 @@ local function harm(fake)
   end
 end
 
--- Lets five tasks count up by `add(db)` while a fake fails. Returns how many calls were answered, and how many made.
+-- Lets five tasks count up by `add(db)` while a fake fails. Returns how many calls were answered, and how many were
+-- made.
 local function play(fake, db, add)
   local answered, started, tasks = 0, 0, {}
   for i = 1, 5 do

@@ -327,7 +327,7 @@ t.describe("a terminal", function()
     prompt:wait_for "got one"
     prompt:write "two\n"
     prompt:wait_for '"exit"%s+0.*> $'
-    -- A callback starts it while the user types.
+    -- A callback starts the program while the user types.
     prompt:write "rl.after(0.2, function() ask 'echo asking; sleep 0.2; read x; echo hello $x' end)\n"
     prompt:write "1 + "
     prompt:wait_for "[\r\n]asking"

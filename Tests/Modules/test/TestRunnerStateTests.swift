@@ -177,7 +177,7 @@ import Testing
                 """
             ], ["--timeout", "1"])
         #expect(run.output.contains("real time passed while the test waited for a thread that works"))
-        // Whatever the time-out met.
+        // The report depends on the code that ran when the time was over.
         let isNamed =
             run.output.contains(
                 "something is due again and again while the clock stands still at 0 s:\n       timer made at "

@@ -8,7 +8,7 @@ local function called()
   return calls
 end
 
--- The values that a report shows, of a condition; `names`: local variables of it.
+-- Returns the values that a report shows for a condition. `names`: the condition's local variables.
 local function shown(condition, names)
   local path = os.tmpname()
   local file <close> = assert(io.open(path, "w"))

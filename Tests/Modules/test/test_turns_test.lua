@@ -1,5 +1,6 @@
--- The loops of a test work in turns. The loop that has the turn wakes the next one, and no other loop looks meanwhile,
--- except one that checks now and then whether the turn is stuck. The kernel counts how often each thread has waited.
+-- The loops of a test work in turns. The loop that has the turn wakes the next one, and no other loop wakes up
+-- meanwhile, except one that checks now and then whether the turn is stuck. The kernel counts how often each thread has
+-- waited.
 
 local rl, fs = require "runloop", require "runloop.fs"
 local t = require "runloop.test"
@@ -41,7 +42,7 @@ t.it("loops that wait do not look while another one computes", function()
   waits()
   local began, sum = real_time(), 0
   for i = 1, 2e7 do sum = sum + i end
-  -- Eight loops that looked each 5 ms would wait 1,600 times in a second.
+  -- Eight loops that woke up each 5 ms would wait 1,600 times in a second.
   local count, seconds = waits(), real_time() - began
   t.truthy(count < 30 + 400 * seconds, count .. " waits in " .. seconds .. " s")
   for _, thread in ipairs(threads) do thread:join() end

@@ -68,7 +68,7 @@ local function text(is_special)
   local scheme, slashes = any(is_special and SPECIAL or OTHERS), any(SLASHES)
   local separator = slashes ~= "" and "/" or maybe("/", 0.8)
   local middle = #slashes > 1 and not (scheme == "file:" and #slashes > 2) and authority() or ""
-  -- A path without a host that begins like a host would be read as one.
+  -- Without a host, a path that begins like a host would be read as a host.
   local made = scheme .. slashes .. middle .. separator .. rest(is_special, scheme == "file:" or middle == "")
   return maybe(any { " ", "\t", "\0 " }, 0.05) .. made .. maybe(any { " ", "\n", " \1" }, 0.05)
 end

@@ -104,7 +104,7 @@ function WORK.port()
   finish()
 end
 
--- Answers with half a millisecond of work, until it is killed.
+-- Answers each job after half a millisecond of work, until the process is killed.
 function WORK.worker()
   local bus = connect()
   local function fibonacci(n) return n < 2 and n or fibonacci(n - 1) + fibonacci(n - 2) end

@@ -18,7 +18,7 @@ typedef struct {
   size_t at;                   // where the scan continues
   uint64_t left[DEEPEST + 1];  // how many elements are left at each depth
   int depth;
-  size_t most;  // bytes of an answer
+  size_t most;  // limit for the bytes of an answer
 } parser;
 
 // Commands ------------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ static int feed(lua_State *L) {
     it->length -= it->start;
     it->start = 0;
   }
-  // Functions that read numbers stop at a zero byte, so the buffer has room for one behind the bytes.
+  // Functions that read numbers stop at a zero byte, so the buffer has room for a zero byte after the data.
   if (it->capacity - it->length < length + 1) {
     size_t capacity = (it->length + length + 1) * 2;
     char *larger = realloc(it->bytes, capacity);

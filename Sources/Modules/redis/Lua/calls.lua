@@ -55,7 +55,8 @@ local function command(what, words, count)
 end
 calls.command = command
 
--- Raises an error for a command that changes the connection. `is_own` allows what a connection of one's own can serve.
+-- Raises an error for a command that changes the connection. `is_own`: allows the commands that a reserved connection
+-- serves.
 local function refuse(what, words, is_own)
   local name = upper(words[1])
   if name == "CLIENT" and words[2] and upper(words[2]) == "REPLY" then name = "CLIENT REPLY" end
@@ -68,7 +69,8 @@ end
 -- Returns the seconds for which the server may wait with its answer, or nil if the command does not block.
 local function blocking_time(name, words, count)
   if name == "XREAD" or name == "XREADGROUP" then
-    -- A group and its reader may have any name, and so may the keys behind STREAMS.
+    -- The scan begins after the names of a group and its consumer, and ends at STREAMS: these names, and the keys after
+    -- STREAMS, may look like options.
     for i = name == "XREAD" and 2 or 5, count - 1 do
       local word = upper(words[i])
       if word == "BLOCK" then return (tonumber(words[i + 1]) or 0) / 1000 end

@@ -1,5 +1,6 @@
--- runloop.redis.fake: a Redis in this process, for tests. The fake speaks the protocol over streams of net.memory, so a
--- test includes the client's encoder and parser. Keys expire by the loop's clock, which is virtual under `rlhost test`.
+-- runloop.redis.fake: a Redis server in this process, for tests. The fake speaks the protocol over streams of
+-- net.memory, so a test includes the client's encoder and parser. Keys expire by the loop's clock, which is virtual
+-- under `rlhost test`.
 
 local rl = require "runloop"
 local net = require "runloop.net"
@@ -188,7 +189,8 @@ local function serve_key(self, space, key, served)
   end
 end
 
--- Serves blocked clients after a command, then the commands that they have sent after the blocking one.
+-- Called after a command. Serves blocked clients, then runs the commands that they have sent after the blocking
+-- command.
 local function serve_blocked(self)
   local served = {}
   while self._ready[1] do

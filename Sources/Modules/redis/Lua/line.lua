@@ -124,7 +124,7 @@ function Line:fail(message, code)
   if self.on_lost then self.on_lost(self) end
 end
 
---- Closes it.
+--- Closes the connection.
 function Line:close()
   self.on_lost = false
   self:fail("ENOTCONN: the connection is closed", "ENOTCONN")

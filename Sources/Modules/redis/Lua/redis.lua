@@ -1,5 +1,5 @@
--- runloop.redis: Redis databases. One connection carries the commands of all tasks; blocking commands, transactions and
--- reserved connections have others.
+-- runloop.redis: Redis databases. One connection carries the commands of all tasks. Blocking commands, transactions and
+-- reserved connections use other connections.
 
 local _, internals = ...
 local rl = require "runloop"
@@ -19,7 +19,7 @@ local made_at, trim = objects.made_at, shape.trim
 
 local redis = { null = require "runloop.json".null }
 
---- Makes a Redis in this process, for tests.
+--- Makes a Redis server in this process, for tests.
 function redis.fake(options) return require "runloop.redis.fake"(options) end
 
 local Database = objects.class("runloop.redis.Database", { __name = "database", __stays = true })
@@ -62,7 +62,7 @@ end
 -- Seconds within which a connection that may be lost must answer.
 local ANSWERS = 2
 
--- Returns the connection for all tasks that may be lost, if it still works.
+-- Checks the connection that all tasks share if it may be lost. Returns the connection if it still works.
 local function still_working(self)
   local line = self._suspect
   if not line then return nil end
@@ -71,7 +71,7 @@ local function still_working(self)
   line:close()
 end
 
--- Returns the connection for all tasks. One attempt serves all calls that wait for the connection.
+-- Returns the connection that all tasks share. One attempt to connect serves all calls that wait for the connection.
 local function line_of(self)
   if self._is_closed then return closed(self) end
   local line = self._line

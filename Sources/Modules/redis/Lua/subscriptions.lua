@@ -1,5 +1,5 @@
--- runloop.redis.subscriptions: the channels of Redis, for runloop.data.subscriptions. A key is a channel behind "=", or
--- a pattern behind "~".
+-- runloop.redis.subscriptions: the channels of Redis, for runloop.data.subscriptions. A key is "=" and a channel, or
+-- "~" and a pattern.
 
 local Line = require "runloop.redis.line"
 local shared = require "runloop.data.subscriptions"

@@ -126,8 +126,8 @@ local UTC = {
   end,
 }
 
--- Returns the moment of a day at which the clock shows a time: the first one if it shows it twice. If the time is
--- skipped because the clock is put forward, returns the first moment after the gap.
+-- Returns the moment of a day at which the clock shows a time: the first one if the clock shows the time twice. If the
+-- time is skipped because the clock is put forward, returns the first moment after the gap.
 local function moment(calendar, year, month, day, hour, minute)
   local t = calendar.join(year, month, day, hour, minute)
   local found = calendar.split(t)

@@ -27,7 +27,7 @@ static int end_job(lua_State *L, block *it) {
   return csqlite_lend(L, job, LENT_REQUEST), 1;
 }
 
-// Puts the bytes that `sqlite.bytes` has wrapped at an index. Returns 0 for other values.
+// Puts a value of `sqlite.bytes` into the job. Returns 0 if the value at the index is not one.
 static int put_wrapped(lua_State *L, block *to, int index) {
   size_t length;
   if (!lua_getmetatable(L, index)) return 0;
@@ -42,7 +42,7 @@ static int put_wrapped(lua_State *L, block *to, int index) {
   return 1;
 }
 
-// Puts the value at an index. Returns 0 if no column can hold it.
+// Puts the value at a stack index into the job. Returns 0 if no column can hold it.
 static int put_value(lua_State *L, block *to, int index) {
   size_t length;
   uint64_t bits;
@@ -165,7 +165,8 @@ static int make_batch(lua_State *L) {
   return end_job(L, &to);
 }
 
-// opening(flags, milliseconds, path, batch or nil) -> the string with which the connections of a pool begin
+// opening(flags, milliseconds, path, batch or nil) -> the encoded request with which each connection of a pool is
+// opened
 static int make_opening(lua_State *L) {
   size_t length;
   int flags = (int)luaL_checkinteger(L, 1);
@@ -332,7 +333,7 @@ static int push_batch(lua_State *L, block_reader *from) {
   return 1;
 }
 
-// Pushes false, a word for what went wrong, more about it, and the index in a batch.
+// Pushes false, a word for the problem, details of the problem, and the index of the statement in a batch.
 static int push_mistake(lua_State *L, int kind, block_reader *from) {
   static const char *const words[] = {
       [REPLY_WRITES] = "writes", [REPLY_PARAMETERS] = "parameters", [REPLY_COLUMN] = "column", [REPLY_NAMED] = "named",

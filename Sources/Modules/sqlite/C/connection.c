@@ -54,7 +54,7 @@ static const char *skip_blanks(const char *at, const char *end) {
   return at;
 }
 
-// Returns the word with which a text begins, if it is among some words; else NULL.
+// Returns the first word of a text if it is one of `words`; else NULL.
 static const char *begins_with(const char *text, size_t length, const char *const *words) {
   const char *at = skip_blanks(text, text + length), *end = at;
   while (end < text + length && is_word(*end)) end++;
@@ -76,7 +76,7 @@ static prepared *find_statement(csqlite *it, const char *text, size_t length) {
   return NULL;
 }
 
-// Returns a place for a further statement. If all places are taken, it drops the least recently used statement.
+// Returns a slot for a further statement. If all slots are taken, drops the least recently used statement.
 static prepared **place_for_statement(csqlite *it) {
   if (it->statement_count < STATEMENTS) return &it->statements[it->statement_count++];
   prepared **oldest = NULL;
@@ -88,7 +88,8 @@ static prepared **place_for_statement(csqlite *it) {
   return oldest;
 }
 
-// Returns the number of the parameter at an index of SQLite: "$2" is number 2 wherever it stands. -1: it has a name.
+// Returns the number of the parameter at an index of SQLite: "$2" is number 2 wherever it stands. Returns -1 for a
+// name.
 static int number_of_parameter(sqlite3_stmt *statement, int index) {
   const char *name = sqlite.bind_parameter_name(statement, index);
   if (!name || name[0] == '?') return index;
@@ -325,7 +326,7 @@ static void give_up(csqlite *it, prepared *statement, const run *how, block *rep
   csqlite_put_failure(reply, "EMSGSIZE", "SQLITE_TOOBIG", text);
 }
 
-// Steps through the statement. A batch of rows ends after some rows; the statement then stays in `place`.
+// Steps through the statement. If the rows are read in lots, stops after a lot; the statement then stays in `place`.
 static void step_all(csqlite *it, prepared *statement, cursor *place, const run *how, block *reply) {
   sqlite3_stmt *stmt = statement->statement;
   int columns = sqlite.column_count(stmt), code;

@@ -1,6 +1,6 @@
 // A pool: the queue of jobs, and the threads of its connections. The thread of a connection sleeps while it has no job.
 // The loop wakes one thread for all jobs of a pass. A thread wakes the loop once for all jobs that it has completed
-// since.
+// since the last wake-up.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,8 +11,8 @@
 
 static void note_queue_locked(csqlite_pool *pool) { pool->queued = pool->queue.count; }
 
-// Notes that the loop is to be woken for these lanes, one bit each. Returns the lanes for which no wake-up is under
-// way.
+// Notes that the loop is to be woken for these lanes, one bit each. A lane has the calls that wait in the same modes:
+// see SQLitePool. Returns the lanes for which no wake-up is under way.
 static unsigned note_rung_locked(csqlite_pool *pool, unsigned lanes) {
   lanes &= ~pool->rung;
   pool->rung |= lanes;
@@ -247,8 +247,9 @@ static void forget_job(csqlite *it, csqlite_job *job) {
   ring(pool, lanes);
 }
 
-// Returns whether the answers that wait may wait for the next job, too. A query that takes long hands these answers
-// over itself: see `look`. A commit cannot hand over answers, so its time is estimated by the time of the last commit.
+// Returns whether the answers that are kept back may wait for the end of the next job, too. A query that takes long
+// hands over these answers itself: see `look`. A commit cannot hand over answers, so its time is estimated by the time
+// of the last commit.
 static int may_keep(csqlite *it, int is_query, int64_t began) {
   if (!it->has_more || it->done.count >= MOST_KEPT) return 0;
   if (is_query) return 1;

@@ -126,8 +126,8 @@ struct csqlite_job {
   char request[];
 };
 
-// Replies are kept back while others are likely to follow soon, as waking the loop takes longer than many statements,
-// and a commit longer than most writes.
+// Replies are kept back while further replies are likely to follow soon: waking the loop takes longer than many
+// statements, and a commit takes longer than most writes.
 enum { MOST_KEPT = 64, MOST_MICROSECONDS = 200 };
 
 typedef struct {
@@ -200,7 +200,7 @@ csqlite_job *csqlite_remove_first(job_list *list);
 // Returns 0 if the job is not in the list.
 int csqlite_remove_job(job_list *list, csqlite_job *job);
 void csqlite_free_all(job_list *list);
-// Notes the tasks of jobs behind `count` others. Returns their number.
+// Appends the tasks of jobs to the `count` tasks in `to`, which has room for `most`. Returns the new number of tasks.
 int csqlite_note_tasks(const csqlite_job *job, intptr_t *to, int count, int most);
 // Returns whether a coroutine waits for a job, which may be NULL.
 int csqlite_is_of(const csqlite_job *job, lua_State *coroutine);

@@ -75,8 +75,8 @@ local function mistake(db, pool, what, word, about, index, count, wait)
   return false
 end
 
--- Runs a job, and returns the contents of its reply. `count`: the number of its parameters; for a batch, its requests.
--- `label`: the call's in recordings; nil for none.
+-- Runs a job, and returns the contents of its reply. `count`: the number of the job's parameters; for a batch, its
+-- requests. `label`: the call's label in recordings; nil for none.
 local function run(db, pool, connection, what, job, mode, lists, nulls, count, wait, label)
   local done, message, code = pool:run(names[what], job, connection, wait, label)
   if not done then return nil, message, code end

@@ -124,8 +124,8 @@ shape.session(Database, "db", {
 
 local BEGIN = { read_only = "boolean", timeout = "seconds" }
 
--- Returns how a session, or one around it, has ended; nil if all are open. If one of the sessions is ending, waits for
--- its end.
+-- Returns how a session, or an outer session, has ended; nil if all of them are open. If one of the sessions is ending,
+-- waits for its end.
 local function over(self)
   while self do
     if self._ending then self._ending:await() end
@@ -352,8 +352,8 @@ function Own:begin(options)
   return savepoint(misuse.receiver(self, Own, "connection:begin"), "connection:begin", options, 1)
 end
 
--- The connection is closed and not given back, so that the next task gets a new one; a database in memory, which would
--- vanish with its connection, is the exception.
+-- The connection is closed and not given back, so that the next task gets a new one. A database in memory is the
+-- exception: it would vanish with its connection.
 local function close_own(self)
   if self._how then return end
   self._how = "closed"
@@ -372,7 +372,7 @@ end
 -- The databases of this thread, for rl.why().
 local databases = setmetatable({}, { __mode = "k" })
 
--- The numbers of all connections: how many there are, in use, calls that wait, and cancelled ones.
+-- Returns the numbers of connections, of connections in use, of calls that wait, and of cancelled calls.
 local function numbers(self)
   local count, in_use, waiting, cancelled = 0, 0, 0, 0
   for _, pool in next, self._pools do

@@ -37,7 +37,8 @@ enum SQLiteBinding {
         of: kind,
         [
             // run(name, job, connection, seconds, label): the task waits until the job is done. Returns the job; the
-            // script has to read its reply before the task waits again. `label`: the call's in recordings; 0 for none.
+            // script has to read its reply before the task waits again. `label`: the call's label in recordings; 0 for
+            // none.
             .init("run") {
                 receiver($0, SQLitePool.self).run { (pool, call) throws(Misuse) in
                     let job = try job(call, 3)

@@ -160,7 +160,7 @@ final class SQLitePool {
     private var now: Int64 { host.loop.now.nanoseconds / 1_000_000 }
 
     /// Makes the task wait until a job is done. `seconds`: how long the job may wait for a connection. `label`: the
-    /// call's in recordings; 0 for none.
+    /// call's label in recordings; 0 for none.
     func run(
         _ call: Call, _ name: StaticString, _ job: OpaquePointer, _ connection: Int, _ seconds: Double, label: UInt32
     ) -> Int32 {

@@ -3,7 +3,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// For the runner: the state of the process that tests may change, and facts about the process.
+/// For the runner: the state of the process that tests may change, and properties of the process.
 enum ProcessStateBinding {
     static let functions: [Library.Entry] = [
         .init("note_state") { Call.act($0) { _ in WorkerProcess.noteState() } },

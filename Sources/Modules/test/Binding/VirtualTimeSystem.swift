@@ -109,8 +109,8 @@ enum VirtualTimeSystem {
         return call.answer(wasLost)
     }
 
-    /// programs(): returns the ids of the processes that run for this one: those that it has started, and those that
-    /// these have left behind.
+    /// programs(): returns the ids of the processes that this process has started, and of the processes that those have
+    /// left behind.
     private static func programs(_ call: Call) -> Int32 {
         var program = ValueProgram()
         program.table { table in for process in Program.running { table.element { $0.append(Int(process)) } } }

@@ -46,8 +46,8 @@ local function successors(code, at)
   if operation == FORLOOP or operation == TFORLOOP then return at + 1, at + 1 - wide end
 end
 
--- Returns the line that is reached by going on at a place, coming from line `from`. Returns nil if that is the line
--- `from` itself: a line hook cannot see such a branch.
+-- Returns the line to which a branch from line `from` leads, if it leads to the instruction `at`. Returns nil if that
+-- is line `from` itself: a line hook cannot see such a branch.
 local function line_reached(code, lines, at, from)
   for _ = 1, 100 do
     if not code[at] then return nil end

@@ -233,7 +233,7 @@ function explain.uncaught(err)
   if failure.skip then return failure end
   if failure.kind == "error" then
     failure.kind = "callback"
-    -- Report the message, which says more than the error value, also if it joins two errors.
+    -- Report the message: it says more than the error value, and may join two errors.
     if err.message and err.value ~= err.message then
       local text = whole(err.message)
       failure.where = text:match "^([^\n:]+:%d+): " or failure.where

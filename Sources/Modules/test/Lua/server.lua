@@ -63,7 +63,7 @@ local function prepare(words)
   return result.output
 end
 
--- PostgreSQL and pgbouncer refuse to run as root, so their servers run as the user postgres then.
+-- PostgreSQL and pgbouncer refuse to run as root. If this process runs as root, their servers run as the user postgres.
 local function as_postgres(words)
   if user() ~= 0 then return words end
   return { "setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", unpack(words) }

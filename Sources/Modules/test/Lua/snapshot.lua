@@ -117,8 +117,8 @@ function snapshot.add(t, library)
 
   snapshot.begin(library)
 
-  --- Fails unless a value is the same as at the last `--update`. If a test has several snapshots, `name` tells them
-  --- apart, otherwise their order.
+  --- Fails unless a value is the same as at the last `--update`. If a test has several snapshots, `name` distinguishes
+  --- them; without names, their order does.
   function t.snapshot(value, name)
     local current = core.current
     if not current or not current.node then

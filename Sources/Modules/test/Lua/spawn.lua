@@ -46,8 +46,8 @@ local function text_of(self, buffer)
   return pieces[1] or ""
 end
 
--- Lets go of a program that has ended and whose output has ended, so that a test can start any number of programs. The
--- end of the test sees to the others.
+-- Releases a program that has ended and whose output has ended, so that a test can start any number of programs. The
+-- end of the test releases the other programs.
 local function let_go(self)
   local list, at_end = self.list, self.at_end
   if not list or not self.how or not at_end.written or not at_end.complained and not self.has_terminal then return end

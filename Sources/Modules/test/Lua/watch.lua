@@ -41,7 +41,7 @@ local function has_terminal()
   return group ~= nil and group == foreground
 end
 
--- Reads a line key by key: calls `done` with it, or without a value after Escape.
+-- Reads a line key by key. Calls `done` with the line, or without a value after Escape.
 local function read_line(title, done)
   local text = ""
   io.write(title)

@@ -74,8 +74,8 @@ local function partial(text, mark)
   end
 end
 
---- Reports what tests have printed. A mark follows the output of each test; the output after it waits until the outcome
---- of the test was reported. `last`: no more marks will come.
+--- Reports what tests have printed. A mark follows the output of each test. The output after a mark waits until the
+--- outcome of its test was reported. `last`: no more marks will come.
 function workers.drain(self, worker, last)
   local mark = "\0rlhost:" .. self.secret .. ":"
   local more

@@ -5,7 +5,7 @@ internal import Tracing
 
 /// The recording of one test. The recording's bytes are the same in each run, as long as the test is unchanged.
 public enum TestRecording {
-    /// The loop's time when it began. Used on the main thread only.
+    /// The loop's time at which the recording began. Used on the main thread only.
     nonisolated(unsafe) private static var beginning: Int64 = 0
     /// The path and title of the recording of the current test, which are needed if the test ends the process.
     nonisolated(unsafe) private static var place: (path: String, title: String)?

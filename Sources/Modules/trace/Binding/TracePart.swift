@@ -72,8 +72,8 @@ final class TracePart: HostPart {
     private static let pauseOfWarnings = 10.0
     private static let mostPlaces = 3
 
-    /// Returns a text such as `98 % busy for 1 s; most of it: timer made at app.lua:7 (90 %)`; nil if it was not in
-    /// callbacks.
+    /// Returns a text such as `98 % busy for 1 s; most of it: timer made at app.lua:7 (90 %)`; nil if the loop was not
+    /// busy in callbacks.
     private func busyText(_ share: Double) -> String? {
         let (records, lost) = RunLoop.Recorder.copy(recorder.recorder)
         let now = UInt64(max(0, RunLoop.Instant.now.nanoseconds))
@@ -93,7 +93,7 @@ final class TracePart: HostPart {
             + (most.isEmpty ? "" : "; most of it: \(most.joined(separator: ", "))")
     }
 
-    /// - Parameter delay: the part of it in which the thread waited for a processor.
+    /// - Parameter delay: the part of `took` in which the thread waited for a processor.
     private func wasSlow(_ label: UInt32, _ began: RunLoop.Instant, _ took: Duration, _ delay: Duration) {
         let (seconds, waited) = (took / .seconds(1), delay / .seconds(1))
         busy.hasSlow = true

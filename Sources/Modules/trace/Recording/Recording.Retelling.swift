@@ -31,7 +31,7 @@ extension Recording {
         private struct Process {
             var process: Int64
             var origin: Origin
-            /// nil until a file says it.
+            /// nil until a file gives it.
             var title: String?
         }
 

@@ -38,8 +38,8 @@ extension Recording {
         /// Bytes that are reserved for the end of a recording.
         private static let reserve = 1 << 12
 
-        /// Writes a file that replaces the one at a path. The ending of its name determines the format. Only the owner
-        /// can read it: it holds names of files and the actions of a script.
+        /// Writes a file that replaces the one at a path. The ending of the path determines the format. Only the owner
+        /// can read the file: it holds names of files and the actions of a script.
         ///
         /// - Parameters:
         ///   - isSeenAtOnce: Whether the path names the new file at once, so that the records of a killed process are

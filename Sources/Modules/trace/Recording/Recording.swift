@@ -35,7 +35,7 @@ package enum Recording {
         package static let advice = "a recording's file ends in .html, .pftrace or .json"
     }
 
-    /// Facts about a recording as a whole.
+    /// Properties of a whole recording.
     package struct About: Equatable, Sendable {
         /// The recorded thing: the name of a script or a test.
         package var title: String

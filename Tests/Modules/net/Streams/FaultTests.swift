@@ -148,7 +148,7 @@ struct FaultTests {
         world.run(for: .seconds(1))
         #expect(accepted == 3)
         #expect(troubles.count == 2 && troubles.last == "over")
-        // After a long time waiting clients are closed, one by one.
+        // After a long time, waiting clients are closed one by one.
         isShort = true
         world.network.connect(to: place) { if case .success = $0 { connected += 1 } }
         world.run(for: .seconds(10))

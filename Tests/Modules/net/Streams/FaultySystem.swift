@@ -8,7 +8,7 @@ final class FaultySystem: SystemCalls {
     enum Call: CaseIterable {
         case socket, bind, listen, connect, accept, socketError, receive, send, shutdown
 
-        /// Errors of its manual page that can occur although its arguments are right.
+        /// The errors in the manual page of the call that can occur although the arguments are right.
         var errors: [Int32] {
             switch self {
             case .socket: [EMFILE, ENFILE, ENOBUFS, ENOMEM, EAFNOSUPPORT, EACCES]

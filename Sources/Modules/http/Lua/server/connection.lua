@@ -205,7 +205,7 @@ function M.server(self)
   end
   self.machine = native.server(self, policy(self))
 
-  -- Ends what a connection's task leaves.
+  -- Called when a connection's task ends: ends everything that belongs to the connection.
   local function left(connection)
     self.connections[connection] = nil
     self.count = self.count - 1

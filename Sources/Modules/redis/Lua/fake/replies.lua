@@ -30,13 +30,13 @@ replies.bulk = bulk
 local function null(client) return client.protocol == 3 and "_\r\n" or "$-1\r\n" end
 replies.null = null
 
---- A null in place of a list.
+--- Returns a null in place of a list.
 function replies.null_list(client) return client.protocol == 3 and "_\r\n" or "*-1\r\n" end
 
 --- Returns a text, or a null for nil.
 function replies.text(client, value) return value and bulk(value) or null(client) end
 
---- A list of answers.
+--- Returns a list of answers.
 function replies.list(pieces) return "*" .. #pieces .. "\r\n" .. concat(pieces) end
 
 local function bulks(mark, texts)
@@ -45,19 +45,19 @@ local function bulks(mark, texts)
   return concat(pieces)
 end
 
---- A list of texts.
+--- Returns a list of texts.
 function replies.texts(texts) return bulks("*", texts) end
 
---- A set of texts.
+--- Returns a set of texts.
 function replies.set(client, texts) return bulks(client.protocol == 3 and "~" or "*", texts) end
 
---- A map; `pieces` has the answers for its keys and values, each key before its value.
+--- Returns a map. `pieces` has the answers for its keys and values, each key before its value.
 function replies.map(client, pieces)
   local head = client.protocol == 3 and "%" .. #pieces // 2 or "*" .. #pieces
   return head .. "\r\n" .. concat(pieces)
 end
 
---- What comes unasked.
+--- Returns a push: a message that does not answer a command.
 function replies.push(client, pieces)
   return (client.protocol == 3 and ">" or "*") .. #pieces .. "\r\n" .. concat(pieces)
 end
@@ -84,7 +84,7 @@ function replies.plain_number(number)
   return (format("%.17f", number):gsub("%.?0+$", ""))
 end
 
---- A score.
+--- Returns a score.
 function replies.double(client, number)
   local text = number_text(number)
   return client.protocol == 3 and "," .. text .. "\r\n" or bulk(text)
@@ -173,7 +173,7 @@ function replies.pattern(glob)
   return concat(parts)
 end
 
---- Returns an element of a list from its index, which counts from the end below 0, as an index from 0.
+--- Converts an index of a list to an index from 0. A negative index counts from the end.
 function replies.from_end(index, length) return index < 0 and index + length or index end
 
 return replies

@@ -352,7 +352,7 @@ function drawAllArrows(c) {
       if (Math.max(l.outTimes[n], arrivals[n]) >= from && Math.min(l.outTimes[n], arrivals[n]) <= to)
         shown.push(l.outFlows[n]);
   }
-  // If there are too many to distinguish, draws some of each moment.
+  // If there are too many arrows to distinguish, draws some of each moment.
   for (let n = 0, step = Math.max(1, shown.length / MOST_ARROWS); n < shown.length; n += step)
     drawFlow(c, shown[Math.floor(n)]);
   c.restore();

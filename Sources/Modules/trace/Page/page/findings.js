@@ -56,7 +56,7 @@ function cause(l, i) {
 }
 
 // Returns the longest slice between two places of a row; -1: none. Caches the longest of each 16 slices, and of each 16
-// groups of 16, because it is called for each late callback.
+// groups of 16, because this function is called for each late callback.
 function longestOf(l, own, low, high) {
   const { index } = own, time = i => l.end[i] - l.start[i];
   if (!own.longest) {
@@ -78,8 +78,8 @@ function longestOf(l, own, low, high) {
   return best;
 }
 
-// Returns how long a callback held its loop, without nested runs, in which the loop continued, and without the time
-// for which its thread waited for a processor, which the machine causes.
+// Returns how long a callback held its loop. Nested runs do not count, since the loop continued in them. The time for
+// which the thread waited for a processor does not count, since the machine causes it.
 function heldFor(l, i) {
   const { runs } = l;
   let time = l.end[i] - l.start[i] - delayOf(l, i), after = l.start[i];

@@ -1,5 +1,5 @@
--- rl.backoff: growing waits between tries, so that a client does not ask an absent server all the time, and many
--- clients do not ask at once.
+-- rl.backoff: growing waits between tries, so that a client does not call an absent server all the time, and many
+-- clients do not call it at the same moment.
 
 local _, internals, crossing = ...
 local sleep, chance = crossing["backoff:wait"], crossing.chance
@@ -12,7 +12,7 @@ local integer_of, min = math.tointeger, math.min
 local Backoff = objects.class("runloop.Backoff", { __name = "backoff", __stays = true })
 internals.on_missing(Backoff, "backoff")
 
--- By field: the default, the least, the largest, and the name of the value in messages.
+-- For each field: the default, the smallest and the largest value, and the name of the value in messages.
 local FIELDS = {
   first = { 0.05, 0, nil, "a number of seconds, 0 or more" },
   most = { 10, 0, nil, "a number of seconds, 0 or more" },
@@ -47,7 +47,7 @@ local function backoff(options)
   return setmetatable(self, Backoff)
 end
 
--- Uncounts a try whose wait was cancelled. If `reset` has begun a new count meanwhile, this leaves the new one alone.
+-- If the wait of a try was cancelled, subtracts the try from the count, unless `reset` has begun a new count meanwhile.
 local Try = { __close = function(try)
   if not try.is_over then try.count.done = try.count.done - 1 end
 end }
@@ -59,7 +59,7 @@ function Backoff:wait()
     return nil, ("gave up after %d %s"):format(self.tries, self.tries == 1 and "try" or "tries")
   end
   local number = count.done + 1
-  -- 0 times infinity is NaN.
+  -- Without this check, 0 times infinity would be NaN.
   local longest = self.first == 0 and 0 or min(self.most, self.first * self.factor ^ (number - 1))
   count.done = number
   local try <close> = setmetatable({ count = count }, Try)

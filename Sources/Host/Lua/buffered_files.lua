@@ -1,15 +1,15 @@
--- Descriptor ports of objects that buffer their input: such an object is ready while it has buffered bytes, even if its
--- descriptor is not. Called with the options of a port, whose callback it replaces; returns a function that is called
--- with the port.
+-- Descriptor ports of objects that buffer their input. Such an object is ready while it has buffered bytes, even if its
+-- descriptor is not. This chunk gets the options of a port, and replaces the callback in them. It returns a function
+-- that must be called with the port.
 
 local rl, is_dirty, options, object = ...
 local ipairs, find, io_type = ipairs, string.find, io.type
 local callback = options.callback
 
--- A request to call back is queued.
+-- Whether a request to call back is queued.
 local is_coming = false
--- The end was reported while the object still had buffered bytes, so the callback has not seen it. The loop reports an
--- end only once.
+-- Whether the end of the input was reported while the object still had buffered bytes. The loop reports an end only
+-- once, so the callback must get it later.
 local owes_end = false
 
 local serve
@@ -28,7 +28,7 @@ function soon(port)
   local function call_back()
     is_coming = false
     if not port:is_valid() or not modes_of(port) or io_type(object) == "closed file" then return end
-    -- The port was added to this mode after the request, or to another loop.
+    -- The request runs in a mode that does not contain the port: queue it again for the port's modes.
     if not rl.current():contains(port, rl.current():mode()) then return soon(port) end
     if is_dirty(object) then
       if find(port:events(), "r", 1, true) then serve(port, "r") end

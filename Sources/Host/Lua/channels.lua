@@ -1,5 +1,6 @@
 -- rl.condition, rl.channel and rl.group: waiting for other tasks of this thread. These objects use queues of tasks:
--- wake(queue, …) hands values to the first waiting task, and take(queue) takes the values that it offers.
+-- wake(queue, …) passes values to the first waiting task; take(queue) returns the values that the first waiting task
+-- offers.
 
 local rl, internals, crossing = ...
 local conditions = crossing.open_conditions()
@@ -31,7 +32,8 @@ end
 
 local Channel = objects.class("runloop.Channel", { __name = "channel", __stays = true })
 
--- Stores one value as it is. If a sender passes several values, `further` has all but the first, at the same place.
+-- Stores the values of one sender: the first value as an element of the channel, and further values, if there are any,
+-- as a list at the same index of `further`.
 local function store(self, first, ...)
   local place = self.last + 1
   self.last, self[place] = place, first
@@ -79,7 +81,7 @@ local function next_of(self, timeout, ...)
   return wait_to_receive(self.receivers, timeout)
 end
 
--- Fills the free place with the value of the sender that has waited longest.
+-- Stores the value of the sender that has waited longest in the free place of the buffer.
 local function refill(self, ...)
   local function keep(...)
     if select("#", ...) > 0 then store(self, ...) end
@@ -141,7 +143,7 @@ local function group(...)
 end
 
 local function cancel(self)
-  -- A cancelled task may start or end other tasks while it ends.
+  -- Iterate over a copy: a cancelled task may start or end other tasks while it ends.
   local tasks = {}
   for task in next, self.tasks do tasks[#tasks + 1] = task end
   table.sort(tasks, function(a, b) return self.tasks[a] > self.tasks[b] end)
@@ -150,8 +152,8 @@ local function cancel(self)
   end
 end
 
--- Reports a member's end to the group, with its error if it has failed. This is a __close, not a pcall, so that the
--- traceback is the member's own.
+-- Reports a member's end to the group, with its error if it has failed. Uses __close rather than pcall, so that the
+-- error keeps the member's traceback.
 local Member = {}
 
 function Member:__close(err)

@@ -26,8 +26,8 @@ function errors.inspect(value, options)
 end
 
 -- Returns whether the function at a level is a message handler. Lua code calls a function by some name; a handler has
--- no name, or that of the operation that has failed. In a handler, waits do not count: they may belong to an earlier
--- error of another task that has the same text.
+-- no name, or that of the operation that has failed. Inside a handler, do not look for waits that have passed the error
+-- on: those that are found may belong to an earlier error with the same text in another task.
 local function is_handler(level)
   local info = getinfo(level, "n")
   return info.namewhat == "" or info.namewhat == "metamethod"

@@ -56,7 +56,7 @@ local function function_of(name)
   return type(loaded) == "table" and loaded[key]
 end
 
--- Returns the suggestion in a row of the table for a field, for a function with the fields `known`.
+-- Returns the suggestion that a row of `meanings` makes for a field, for a function whose options are `known`.
 local function meant_field(row, known)
   if type(row) == "string" then row = { row } end
   for _, word in ipairs(row or {}) do
@@ -81,7 +81,7 @@ function hints.field(what, field, names)
   return said and format(" (%s)", said) or there_are(names)
 end
 
---- Does the same for Swift, which passes the names one by one.
+--- Does the same for calls from Swift, which pass the names as separate arguments.
 function hints.field_among(what, field, ...) return hints.field(what, field, { ... }) end
 
 local function names_of(known)
@@ -98,8 +98,8 @@ function hints.unknown(what, field, known)
   raise("%s: unknown field '%s'%s", what, field, hints.field(what, field, names_of(known)))
 end
 
--- Raises the first finding: an unknown field, a missing one, one of a wrong kind. The checker in C has found that there
--- is one.
+-- Raises the error for wrong options, which the checker in C has detected: first for an unknown field, then for a
+-- missing one, then for a wrong kind.
 function hints.refuse(options, known, what, number)
   if type(options) ~= "table" then misuse.argument(options, "table", what, number or 1) end
   local unknown
@@ -156,7 +156,7 @@ local function functions_in(holder)
   return there, names
 end
 
---- Returns the message for a function that a module, or a method that objects of a kind, do not have.
+--- Returns the message for a missing function of a module, or for a missing method of a kind of objects.
 function hints.missing(owner, name, holder)
   local there, names = functions_in(holder)
   local own = meanings.names[owner] or {}

@@ -14,9 +14,9 @@ local concat, sort = table.concat, table.sort
 local math_type, huge, floor = math.type, math.huge, math.floor
 local status = coroutine.status
 
--- The largest numbers of entries of one table, of entries of all tables, and of keys that are sorted.
+-- The largest numbers: of entries shown of one table, of entries shown of all tables, and of keys to sort.
 local OF_ONE, IN_ALL, SORTED = 100, 1000, 20000
--- Longer arrays are set in columns if they do not fit in one line.
+-- Arrays with more elements than this are shown in columns if they do not fit in one line.
 local IN_A_ROW = 6
 
 local PALETTE = { string = "32", number = "36", boolean = "33", ["nil"] = "33", key = "", other = "35", mark = "2" }
@@ -43,7 +43,7 @@ local function number_text(value)
   return tostring(value)
 end
 
--- Returns as many digits as identify the number: two numbers that differ must not look equal in a failed comparison.
+-- Returns a number with enough digits to identify it: two different numbers must not look equal in a failed comparison.
 local function exact_text(value)
   if math_type(value) == "integer" or value ~= value or value == huge or value == -huge then
     return number_text(value)
@@ -191,7 +191,7 @@ local function inspect(value, options)
     return entries, elements, left + more
   end
 
-  -- Joins the first `count` entries to rows, with as many in one line as there is room for, each in its column.
+  -- Joins the first `count` entries to lines with columns, with as many entries in a line as fit.
   local function in_columns(item, entries, count, room)
     local widest = 0
     for i = 1, count do
@@ -217,7 +217,7 @@ local function inspect(value, options)
     return rows
   end
 
-  -- Returns the parts of a value that are not its fields, as { name, value } pairs.
+  -- Returns the parts of a value that are not fields, such as its metatable, as { name, value } pairs.
   local function hidden_parts(item)
     local parts = {}
     if type(item) == "function" then
@@ -291,7 +291,7 @@ local function inspect(value, options)
   return show(value, 0)
 end
 
--- The largest number of bytes of an error value in a message.
+-- The largest number of bytes that a message shows of an error value.
 local OF_ERROR = 200
 
 -- Returns an error value as a message shows it.

@@ -1,11 +1,11 @@
--- runloop.meanings: names that other libraries and languages use, with our names for the same. A row has one of our
--- names, or a list of names; the first that exists is suggested. Any other text says what to do instead.
+-- runloop.meanings: names that other libraries and languages use, and our names for the same things. A value is one of
+-- our names, a list of names of which the first existing one is suggested, or a text that says what to do instead.
 
 local meanings = {}
 
 -- Modules ------------------------------------------------------------------------------------------------------------
 
--- Our modules by the names that other libraries use for the same, and by misspelt names of our own.
+-- Our modules, by the names of similar modules elsewhere and by frequent misspellings.
 meanings.modules = {
   rl = "runloop", rlhost = "runloop", ["runloop.rl"] = "runloop", ["runloop.runloop"] = "runloop",
   ["socket.http"] = "runloop.http", ["ssl.https"] = "runloop.http", ["socket.url"] = "runloop.http",
@@ -108,7 +108,7 @@ meanings.names = {
   logger = { warn = "warning", err = "error", fatal = "error", critical = "error", trace = "debug" },
   ["http client"] = { request = "fetch", put = "fetch", delete = "fetch", patch = "fetch", head = "fetch" },
   listener = { listen = "loop:add(listener)" },
-  -- In each pair, the call of Redis comes first.
+  -- In each pair, the method of the Redis client comes first.
   database = {
     exec = { "call", "execute" }, run = { "call", "execute" }, command = { "call", "execute" },
     insert = "execute", update = "execute", delete = "execute", all = "query", select = "query",

@@ -1,6 +1,6 @@
 -- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each error begins with the
--- function's name. The error's position is that of the innermost function of the script: the search skips C functions
--- and the host's own, as in `pcall(fs.read)`.
+-- function's name. The error's position is that of the innermost function of the script. The search skips C functions
+-- and the host's own functions, so it also works for `pcall(fs.read)`.
 
 local native = ...
 local getinfo = package.loaded.debug.getinfo
@@ -12,8 +12,8 @@ local unpack, running = table.unpack, coroutine.running
 
 local misuse = {}
 
--- Returns the script's position in the given coroutine, which waits, or in the calling one: "app.lua:3"; nil if there
--- is none.
+-- Returns the script's position, such as "app.lua:3", in a waiting coroutine, or in the calling one if `thread` is nil.
+-- Returns nil if no function of the script is on the stack.
 local function place(thread)
   local level, frame = thread and 0 or 2, nil
   thread = thread or running()
@@ -32,13 +32,13 @@ function misuse.raise(text, ...)
 end
 local raise = misuse.raise
 
--- Raises the error for a second reader: the coroutine `first` already reads.
+-- Raises the error for a second reader, when the coroutine `first` is reading already.
 function misuse.second_reader(what, first)
   local where = first and place(first)
   raise("%s: one reader at a time: another task waits%s", what, where and " at " .. where or "")
 end
 
--- Returns a value as an error message shows it: numbers and texts themselves, the kind of others.
+-- Returns a value as an error message shows it: numbers and strings themselves, for other values their kind.
 function misuse.describe(value)
   if value == nil then return "nothing" end
   local meta = type(value) == "table" and getmetatable(value)
@@ -61,10 +61,10 @@ local function names_of(known)
   return unpack(names)
 end
 
--- Returns the key of `known` that a misspelt name may mean, or nil.
+-- Returns the key of `known` that is spelled most like a name, or nil if none is similar.
 function misuse.nearest(name, known) return type(name) == "string" and native.nearest(name, names_of(known)) or nil end
 
--- The places for which a warning was printed.
+-- The script positions for which a warning was printed.
 local warned = {}
 
 -- Warns, under -W, that a function is deprecated: once for each place in a script that calls it.
@@ -133,7 +133,7 @@ end
 
 -- Raises unless a table's fields are known and of their kinds. A declaration must not change after its first use. It
 -- has a kind for each field, or a list of kinds: { name = "seconds", other = { "string", "any", required = true } }.
--- ["..."] = true permits elements under integer keys. An unknown field is reported first, then a missing one, then one
+-- ["..."] = true permits elements with integer keys. Reports first an unknown field, then a missing one, then a field
 -- of a wrong kind.
 local check = native.check
 function misuse.fields(options, known, what) check(options, known, what) end

@@ -13,8 +13,8 @@ internals.on_missing(notifications, "rl.notifications")
 
 local observers = {}  -- by name, in the order in which they were added
 
--- The queued notifications, as sets of entries: by name and sender, and by sender. With these, coalescing visits only
--- the matching entries, however many others are queued.
+-- The queued notifications, as two indexes with sets of entries: by name and sender, and by sender. So coalescing
+-- visits only the matching entries, however many others are queued.
 local by_name, by_sender = {}, {}
 local NOBODY = {}     -- the sender of notifications without one
 
@@ -88,7 +88,8 @@ function notifications:post(name, info, sender)
   deliver(name, info, sender)
 end
 
--- Sets have a count: finding out by `next` whether a set is empty would visit the places of all removed entries.
+-- Sets have a count: on a table from which many entries were removed, `next` takes time in proportion to its former
+-- size.
 local function add(sets, key, entry)
   local set = sets[key] or { count = 0, entries = {}, by_sender = {} }
   sets[key], set.count = set, set.count + 1
@@ -225,8 +226,8 @@ function notifications:enqueue(name, info, options)
   remember(entry)
 end
 
--- Removes queued notifications with this name and this sender; one of the two may be nil, and then does not matter.
--- Returns their number.
+-- Removes the queued notifications with this name and this sender. One of the two may be nil, which matches all.
+-- Returns the number of removed notifications.
 function notifications:dequeue(name, sender)
   check_self("notifications:dequeue", self)
   if name == nil and sender == nil then

@@ -1,5 +1,5 @@
--- runloop.objects: what the objects of modules written in Lua have in common: classes with checked methods, conditions,
--- modes, and the creation site.
+-- runloop.objects: common code for objects of modules written in Lua: classes with checked methods, conditions, modes,
+-- and creation sites.
 
 local _, internals = ...
 local misuse = require "runloop.misuse"
@@ -33,13 +33,13 @@ function objects.modes(modes, what)
   return list
 end
 
--- Returns the method of this name, for any value; nil if it has none.
+-- Returns the method of a value with this name, for a value of any kind; nil if it has none.
 function objects.method(object, name)
   local found, method = pcall(function() return object[name] end)
   return found and type(method) == "function" and method or nil
 end
 
--- The original methods of classes, by the functions that replace them: the original has the source that help shows.
+-- The original methods of classes; the keys are the functions that replace them. Help shows the source of the original.
 objects.originals = {}
 
 -- Replaces the methods that a class has so far by functions that check `self` first; `kind` is the name of its objects
@@ -57,12 +57,12 @@ function objects.methods(class, kind)
   end
 end
 
--- Classes of objects that are tables, for the prompt's help: by metatable, the name of the class in the reference and
--- its methods.
+-- Classes whose objects are tables, for the prompt's help. The keys are metatables; a value has the class's name in the
+-- reference, and its methods.
 objects.classes = {}
 
--- Makes a metatable the class of such objects. The methods are the metatable's own fields, unless `methods` is given. A
--- call of another method raises an error that leads to the right one.
+-- Makes a metatable a class. The class's methods are `methods`, or else the metatable's own fields. A call of a method
+-- that does not exist raises an error that suggests an existing one.
 function objects.class(name, metatable, methods)
   objects.classes[metatable] = { name = name, methods = methods or metatable }
   metatable.__index = metatable

@@ -11,8 +11,8 @@ local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = objects.class("runloop.Pool", { __name = "pool", __stays = true })
 
--- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. Everything that the function
--- uses is sent to the thread by name.
+-- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. The function is copied to the
+-- thread, so it may use only values that can be sent.
 local function serve(name)
   local port = rl.port { name = name }
   rl.current():add(port, "common")
@@ -24,7 +24,7 @@ local threads_of, pools = {}, 0
 -- Seconds between two checks whether an abandoned thread has ended, while a task waits for a thread.
 local ENDING = 0.02
 
--- The part that runs in threads which keep a state, the result of `setup`.
+-- The code for threads that keep a state: the result of `setup`.
 local worker
 -- The numbers of the pools with such threads.
 local keeps = {}
@@ -88,7 +88,7 @@ local function take(self)
     if not thread and self.count < self.limit then
       local message
       local call = self.setup and { worker.serve, self.setup, self.on_close } or { serve, self.pool_name }
-      -- "pool" in the place of keeps_alive: the thread does not keep the loop running.
+      -- "pool" instead of a boolean for `keeps_alive`: the thread does not keep the loop running.
       thread, message = crossing["rl.thread"](self.pool_name, "pool", package.path, package.cpath, nil, nil,
         unpack(call))
       if thread then
@@ -104,7 +104,7 @@ local function take(self)
   end
 end
 
--- The threads that run `on_close`: while the host knows such a thread, it reports an error of the thread's last work.
+-- The threads that run `on_close`. This table keeps them alive, so that the host reports an error of `on_close`.
 local finishing = {}
 
 -- Ends a thread, after `on_close`.
@@ -149,8 +149,8 @@ function Use:__close(err)
   pool.ending[thread] = true
 end
 
--- A use of a thread that keeps a state. A function for which no task waits any more runs to its end, so that its
--- work on a connection is complete. Only then is the thread free.
+-- A use of a thread that keeps a state. If no task waits for the function any more, the function still runs to its end,
+-- so that its work on a connection is complete. Only then is the thread free.
 local KeptUse = {}
 
 local function end_use(self, thread, limit)
@@ -188,7 +188,7 @@ end
 -- Runs in the thread: the request is a table, which cannot represent trailing nils.
 local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
 
--- Returns the problem if a value could not be sent. `shift` is the number of arguments before those of the call.
+-- If a value could not be sent, returns the problem. `shift` is the number of arguments before those of the call.
 local function unsent(err, shift)
   local problem = type(err) == "string" and match(err, "^%[?[^%s]-%]?:?%d*:? ?loop:perform: (cannot send .*)$")
   if not problem or shift == 0 then return problem end
@@ -197,9 +197,9 @@ local function unsent(err, shift)
   end, 1))
 end
 
--- Raises an error of the function unchanged. But a value that cannot be sent is the caller's mistake, and becomes an
--- error of the called function. A limit of the thread cancels the function, and is an error for the caller, whose task
--- goes on.
+-- Raises an error of the function unchanged. There are two exceptions. If a value cannot be sent, the error names the
+-- called method, since that is the caller's mistake. If a limit has ended the thread, the caller gets an ordinary
+-- error, not a cancellation, so that its task goes on.
 local function pass_on(what, use, shift, fine, ...)
   if fine then return ... end
   local err = ...
@@ -249,7 +249,7 @@ function Pool:map(list, fn)
   -- If the pool is closed later, the map goes on to its end.
   if self.setup then check_open(self, "pool:map") end
   local results, left, count, problem = {}, 1, #list, nil
-  -- Ends the tasks. A mistake in the arguments becomes an error of the caller's line, which a task does not know.
+  -- Ends the tasks. A mistake in the arguments must be raised here, at the caller's line, which the tasks do not know.
   local function fail(i, err)
     left = count + 1
     problem = type(err) == "string" and match(err, "^pool:map: (.*)$")
@@ -308,7 +308,7 @@ local function blocking(fn, ...)
   misuse.argument(fn, "function", "rl.blocking", 1)
   if not shared then
     shared = new(4, "blocking", "the host's")
-    --- Ends the threads that wait for the next call. Threads with a running call go on, and end after the call.
+    --- Ends the threads that wait for the next call. Other threads end after their running call.
     function internals.end_blocking()
       if shared then shared:close() end
       shared = nil

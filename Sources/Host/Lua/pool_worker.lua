@@ -40,7 +40,7 @@ function worker.call(fn, count, ...)
   return fn(state, unpack({ ... }, 1, count))
 end
 
--- Returns when the functions that came before have ended.
+-- Returns when all earlier functions have ended.
 function worker.rest() turn:lock():unlock() end
 
 return worker

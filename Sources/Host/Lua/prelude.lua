@@ -1,5 +1,5 @@
--- The Lua-written part of the API. The chunk is called with the table of the functions written in Swift, which it
--- completes and returns, and with the internals that it needs.
+-- The Lua-written part of the API. The chunk gets two arguments: the table of the functions written in Swift, which it
+-- completes and returns, and internal functions.
 
 local rl, internals, crossing, make_notifications = ...
 local error, type, select, pcall = error, type, select, pcall
@@ -8,11 +8,11 @@ local ipairs, rawequal, rawlen, package = ipairs, rawequal, rawlen, package
 local io_type, integer_of, pack, unpack = io.type, math.tointeger, table.pack, table.unpack
 local require = require
 local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
--- A Lua function that is called as `return f()` has no caller, so an object made in it would have no creation site.
--- Such functions are therefore framed by C.
+-- If a script calls a Lua function as `return f()`, a tail call, the stack does not contain the script's call, so an
+-- object made in `f` would have no creation site. `framed` wraps such functions in a C function, which has the site.
 local framed = internals.framed
 
--- Few scripts ever make a wrong call, so the module with the error texts is loaded at the first mistake.
+-- The module with the error texts is loaded at the first wrong call, since few scripts make one.
 local function raise(...) require "runloop.misuse".raise(...) end
 
 local function wrong(...) require "runloop.misuse".wrong(...) end
@@ -88,8 +88,8 @@ local function method_of(object, name)
   return found and type(method) == "function" and method or nil
 end
 
--- Returns the descriptor of a number, a Lua file, or an object with a method that gives either; or nil and what is
--- wrong with the object.
+-- Returns the descriptor for a number, a Lua file, or an object with a method that returns a number or a Lua file.
+-- Returns nil and the problem for any other object.
 local function find_descriptor(object, depth)
   local kind = type(object)
   if kind == "number" then
@@ -125,7 +125,7 @@ local function descriptor(name, what, object)
   return fd
 end
 
--- Refuses standard input at a prompt: a waiting task would get some of the keys, and the prompt the others.
+-- Refuses standard input at a prompt: a waiting task and the prompt would each get some of the keys.
 function internals.refuse_keys(name, fd)
   if fd == 0 and crossing.prompt_has_keys() then
     raise("%s: standard input is the terminal whose keys the prompt reads: io.read() reads a line of it, "
@@ -149,7 +149,7 @@ local OBJECT = internals.value_number("fd_port", "object")
 
 local read_ahead
 
--- Makes a port that keeps the object alive: a file that is collected closes its descriptor.
+-- Makes a port that keeps the object alive: when a file is collected, it closes its descriptor.
 local function make_port(options, object)
   local reads_ahead = is_object(object) and type(options.callback) == "function"
     and (io_type(object) or method_of(object, "dirty"))
@@ -211,7 +211,7 @@ end
 
 function rl.is_cancelled(err) return rawequal(err, cancelled) end
 
--- Makes tasks for which the running task waits. These tasks keep the loop alive if the running task does.
+-- Starts a task for which the running task waits. The new task keeps the loop alive if the running task does.
 local start = crossing.child_task
 internals.child_task = start
 internals.is_background, internals.set_background = crossing.is_background, crossing.set_background
@@ -240,10 +240,11 @@ function rl.timeout(seconds, fn, ...)
     wrong("rl.timeout", "argument #1", "a number of seconds, 0 or more", seconds)
   end
   expect_function("rl.timeout", 2, fn)
-  -- Closing cancels the task when the time is over, and when the waiting task itself is cancelled.
+  -- As a to-be-closed variable, the task is cancelled when the time is over, and when the waiting task is cancelled.
   local task <close> = start(fn, ...)
   local has_ended = wait_for_timeout({ task }, seconds)
-  -- The task has been given a result, which would be lost otherwise: it goes on until it ends or waits again.
+  -- The task has received the result of its wait, which would be lost if it were cancelled now. So it goes on until it
+  -- ends or waits again.
   if has_ended == false then has_ended = wait_for_timeout({ task }, 0) end
   if has_ended then return true, task:await() end
   return nil, "timed out"
@@ -253,7 +254,7 @@ local cancel_all = { __close = function(tasks)
   for i = 1, #tasks do tasks[i]:cancel() end
 end }
 
--- A single list stands for its elements.
+-- If the only argument is a list, returns its elements.
 local function elements(...)
   if select("#", ...) == 1 and type((...)) == "table" then return unpack((...), 1, rawlen((...))) end
   return ...
@@ -302,8 +303,8 @@ local function has_ended(task)
   return not task:is_valid()
 end
 
--- Returns the outcome of a task or future from the results of pcall. Raises instead if the waiting task itself was
--- cancelled.
+-- Returns the outcome of a task or future; the arguments are the results of `pcall(task.await, task)`. If the waiting
+-- task itself was cancelled, raises that error.
 local function settled(task, ok, ...)
   if ok then return { ok = true, n = select("#", ...), ... } end
   if not has_ended(task) then error(..., 0) end

@@ -13,13 +13,13 @@ return function(note)
     if type(loader) == "function" then
       note(path)
     elseif not is_fine then
-      -- The file does not compile.
+      -- The module's file does not compile. Note it all the same, since the user may correct it.
       local found = templates ~= "" and searchpath(name, templates)
       if found then note(found) end
       error(loader, 0)
     elseif templates ~= "" then
-      -- No file was found, but the module may be created later at a place that is searched: below the script, not in
-      -- the system.
+      -- No file was found, but the user may create the module later. Note the paths below the script's directory, but
+      -- not those of the system.
       local place = gsub(gsub(name, "%.", "/"), "%%", "%%%%")
       for template in gmatch(templates, "[^;]+") do
         if sub(template, 1, 1) ~= "/" then note((gsub(template, "%?", place))) end

@@ -8,14 +8,14 @@ local wait_for_timeout = crossing["rl.timeout"]
 local LIMIT, LONGEST = 5, 1e8
 
 local last_tasks = {}
-local begun = {}  -- kept until the end, which reports their errors
+local begun = {}  -- keeps the tasks until the shutdown ends and reports their errors
 local has_begun = false
 
 -- Runs the shutdown functions, newest first, one after the other, including those that they add.
 local function run_all(reason)
   while #last_tasks > 0 do
     local last = table.remove(last_tasks)
-    -- The function may compute without waiting: then a timer's callback could not end it.
+    -- Also limit the time without waits: if the function never waits, no timer can end it.
     crossing.limit_last_task(last.limit < LONGEST and math.max(last.limit, 1e-3) or 0)
     local task = crossing.last_task(last.site, last.fn, reason)
     begun[#begun + 1] = task

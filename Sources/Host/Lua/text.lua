@@ -41,7 +41,7 @@ local NAMES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 local function escape(c) return NAMES[c] or format("\\x%02x", byte(c)) end
 local function escape_all(character) return (gsub(character, ".", escape)) end
 
--- Control characters beyond ASCII, marks of direction, and the separators of lines and paragraphs.
+-- Patterns for control characters beyond ASCII, direction marks, and line and paragraph separators.
 local TRICKS = { "\xC2[\x80-\x9F]", "\xD8\x9C", "\xE2\x80[\x8E\x8F\xA8-\xAE]", "\xE2\x81[\xA6-\xA9]" }
 
 local function replace_tricks(bytes, replacement)
@@ -50,9 +50,8 @@ local function replace_tricks(bytes, replacement)
   return bytes
 end
 
---- Returns the text so that it cannot command a terminal or reverse the direction of writing: such characters, and
---- bytes that are not UTF-8, become escapes such as \x1b or \xe2\x80\xae. With `keeps_lines`, line breaks and tabs
---- stay.
+--- Returns the text with escapes such as \x1b or \xe2\x80\xae for characters that control a terminal or reverse the
+--- direction of text, and for bytes that are not UTF-8. With `keeps_lines`, line breaks and tabs stay.
 function text.shown(bytes, keeps_lines)
   if not find(bytes, "[%c\128-\255]") then return bytes end
   bytes = gsub(text.valid(bytes, escape), keeps_lines and "[^\n\t\32-\126\128-\255]" or "%c", escape)

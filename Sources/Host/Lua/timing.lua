@@ -11,8 +11,8 @@ local make_timer = crossing["rl.at"]
 
 local timing = {}
 
--- Calls a function at a moment of the wall clock. A table has the fields of a local time, as for os.time, which gets a
--- copy because it changes its argument.
+-- Calls a function at a time of the wall clock. If `time` is a table, it has the fields of a local time, as for
+-- os.time. os.time gets a copy, since it changes its argument.
 function timing.at(time, fn, options)
   if type(time) == "table" then
     local copy = {}
@@ -60,7 +60,7 @@ local function make(what, seconds, fn, call)
   misuse.argument(fn, "function", what, 2)
   local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
   internals.set_subject(self, format("function of %s %s", what, objects.made_at()))
-  -- Arms the timer for calls that came while the function ran, also if it ended by an error.
+  -- Arms the timer for calls that came while the function ran, even if the function has failed.
   self._done = setmetatable({}, { __close = function()
     self._running = false
     if self._arguments and not self._timer then arm(self, 0) end

@@ -1,8 +1,8 @@
 internal import Lua
 internal import RunLoops
 
-/// The basis of `rl.condition`, `rl.channel` and `rl.group`: a queue of tasks, and values that are handed to the first
-/// one.
+/// Functions for the Lua parts of `rl.condition`, `rl.channel` and `rl.group`: a queue of waiting tasks, and values
+/// that are passed to the first task.
 enum ConditionBinding {
     static let methods: Library = Library(
         of: Kinds.condition,
@@ -51,8 +51,8 @@ enum ConditionBinding {
         }
     }
 
-    /// (condition, timeout, …) -> the values with which it is woken, or nil, "timed out". Values after the timeout are
-    /// offered to `take`.
+    /// (condition, timeout, …) -> the values with which the task is woken, or nil, "timed out". `take` can take the
+    /// values after the timeout.
     private static func waitAs(_ name: StaticString, _ call: Call) throws(Misuse) -> Int32 {
         try wait(try call.argument(1, Queue.self), name, call)
     }

@@ -18,7 +18,7 @@ enum FDPortBinding {
             },
         ])
 
-    /// `object` is the object that has the descriptor; it lives as long as the port.
+    /// `object` is the object that owns the descriptor; the port keeps it alive.
     enum Value: Int, UserValue {
         case callback, object
         static let labels: [StaticString] = ["callback", "object"]

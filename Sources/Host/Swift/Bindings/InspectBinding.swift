@@ -6,7 +6,7 @@ package import RunLoops
 public enum InspectBinding {
     /// One item or timer in a mode.
     public struct Entry {
-        /// An entry's number, which is the same in every mode that has the item.
+        /// Identifies the item: equal in the entries of all modes that have the item.
         package var identity: UnsafeRawPointer
         public var kind: String
         public var name: String
@@ -21,7 +21,7 @@ public enum InspectBinding {
         public var keepsAlive = true
         /// Whether the item is a timer whose callback is in progress.
         public var isFiring = false
-        /// Whether the item serves something that is listed elsewhere: a stream, a task's wait.
+        /// Whether the item only serves something else that is listed separately, such as a stream or a task's wait.
         public var isHosts = false
     }
 
@@ -71,7 +71,7 @@ public enum InspectBinding {
                 if source.isSignalled { entry.detail = "signalled" }
             case is RunLoop.Observer: entry.kind = "observer"
             case is RunLoop.MessagePort: entry.kind = "message_port"
-            // An item of a battery.
+            // An item that a module defines.
             default: entry.kind = (item.owner === host.items ? item.box?.kindName : nil) ?? "port"
             }
             if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
@@ -96,9 +96,9 @@ public enum InspectBinding {
         return entries
     }
 
-    /// Asks the modules written in Lua which object an item serves, and adds its kind, name and further information to
-    /// the entry. `number` selects one of several objects that share the item; of these, the object itself and its
-    /// creation site are added as well.
+    /// Asks the modules written in Lua which object an item serves, and adds the object's kind, name and further data
+    /// to the entry. If several objects share the item, `number` selects one of them, and the entry also gets the
+    /// object itself and its creation site.
     ///
     /// - Returns: whether there is such an object.
     @discardableResult

@@ -27,7 +27,7 @@ package enum ItemBinding {
         return Receiver(call, item)
     }
 
-    /// Returns the receiver of a method of a kind that other threads may have.
+    /// Returns the receiver of a method, for kinds whose objects can be sent to other threads.
     @inline(__always)
     static func shared<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type) -> Receiver<Item> {
         let call = Call(thread)
@@ -47,7 +47,7 @@ package enum ItemBinding {
 
     private static func crosses(_ box: Box) -> Bool { box.is(Kinds.source) || box.is(Kinds.port) }
 
-    /// An item's place in the loop, from its options.
+    /// Options of an item that say in which modes it is, and whether it keeps the loop alive.
     struct Stay {
         let modes: [RunLoop.Mode]
         let keepsAlive: Bool
@@ -74,7 +74,7 @@ package enum ItemBinding {
         return 1
     }
 
-    /// A flag of the kind: the item is or was in a mode.
+    /// A flag in the userdata of these kinds: the item is or was in a mode.
     static let wasInLoop: UInt32 = 1
 
     /// Whether the item can still call back, but was never in a mode. Items from other threads have no creation site
@@ -107,8 +107,8 @@ package enum ItemBinding {
         guard !modes.isEmpty else { return }
         let host = call.luaHost
         for mode in modes {
-            // Anchored each time: the schedule function of a source may remove the source from the mode at once, which
-            // releases the anchor.
+            // Anchor the userdata for each mode: the schedule function of a source may remove the source from the mode
+            // at once, which releases the anchor.
             guard host.items.anchor(item, call.stack, index) else { throw .noMemory }
             host.loop.add(item, to: mode)
             if !host.loop.isHolding(item) { host.items.letGo(of: item) }
@@ -118,7 +118,7 @@ package enum ItemBinding {
     /// The kinds that can be in a mode.
     private static let kinds = [Kinds.source, Kinds.fdPort, Kinds.observer, Kinds.port, Kinds.messagePort]
 
-    /// Returns nil for an object of another kind, or one whose finalizer a script has called itself.
+    /// Returns nil for an object of another kind, and for an object whose finalizer a script has called.
     static func item(_ box: Box, _ stack: Stack) -> LuaItem? {
         guard box.isFilled else { return nil }
         if crosses(box) {
@@ -128,7 +128,7 @@ package enum ItemBinding {
         if kinds.contains(where: { box.is($0) }) {
             return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
         }
-        // An item that a battery defines. Objects that are `Schedulable` enter modes by their own methods.
+        // An item that a module defines. `Schedulable` objects enter modes by their own methods.
         guard box.schedulable == nil, let item = box.object(as: AnyObject.self) as? RunLoop.Item else {
             return nil
         }

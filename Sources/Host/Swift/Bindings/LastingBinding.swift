@@ -29,7 +29,7 @@ package enum LastingBinding {
     /// Longer names are cut.
     private static let longestName = 200
 
-    /// label(name, for bridges the kind): Returns a number for `begins`.
+    /// label(name, kind): Returns a number for `begins`. Only bridges pass the kind.
     private static func label(_ call: Call, _ kind: String) throws(Misuse) -> Int32 {
         let name = String(decoding: try call.argument(1, Bytes.self).prefix(longestName), as: UTF8.self)
         return call.answer(Int(RunLoop.Recorder.label(.init(kind, name), isForeign: true)))
@@ -43,8 +43,8 @@ package enum LastingBinding {
         return call.answer(Int(label) << 32 | Int(loop.noteBeginning(label)))
     }
 
-    /// ends(number from `begins`, how rows are counted, seconds, result, whether it has failed): Ends the record of a
-    /// call of a database, which waited for a connection for some seconds.
+    /// ends(number from `begins`, how rows are counted, seconds, result, whether the call has failed): Ends the record
+    /// of a database call. `seconds` is how long the call waited for a connection.
     private static func endsCall(_ call: Call) -> Int32 {
         let stack = call.stack
         guard let number = stack.integer(1).map({ UInt64(bitPattern: Int64($0)) }) else { return call.nothing() }
@@ -68,7 +68,7 @@ package enum LastingBinding {
         return call.answer(true)
     }
 
-    /// ends(number from `begins`, result, whether it has failed)
+    /// ends(number from `begins`, result, whether the activity has failed)
     private static func ends(_ call: Call) -> Int32 {
         guard let number = call.stack.integer(1).map({ UInt64(bitPattern: Int64($0)) }) else { return call.nothing() }
         call.luaHost.loop.noteEnd(

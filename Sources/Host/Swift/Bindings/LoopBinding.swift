@@ -61,7 +61,7 @@ enum LoopBinding {
         return Receiver(call, loop)
     }
 
-    /// The receiver of a method that looks inside this thread's loop: its host.
+    /// The receiver of a method that inspects this thread's loop: the loop's host.
     private static func inside(_ thread: OpaquePointer?) -> Receiver<LuaHost> {
         let call = Call(thread)
         let host = call.luaHost
@@ -105,7 +105,7 @@ enum LoopBinding {
         return call.answer(text(result))
     }
 
-    /// A duration that may be negative; then the time is over.
+    /// A duration. A negative duration means that the time is over.
     private enum Limit: Parameter {
         static let expected = "a number of seconds"
         static func read(_ stack: Stack, _ index: Int32) -> Duration? {
@@ -194,7 +194,7 @@ enum LoopBinding {
         case other(any Schedulable)
     }
 
-    /// Reads the modes before the object: scripts rely on which error comes first.
+    /// Reads the modes before the object, since scripts rely on the order of these errors.
     private static func thing(_ call: Call) throws(Misuse) -> (Thing, [RunLoop.Mode]) {
         let modes = try call.optional(3, ModeNames.self) ?? [.default]
         call.stack.replaceByItem(2)

@@ -5,12 +5,13 @@ package import RunLoops
 /// A source, port or observer, as one state sees it.
 struct LuaItem {
     let item: RunLoop.Item
-    /// Whether the item was made in this state: only here its callbacks run and it can be added to a loop.
+    /// Whether the item was made in this state. Only in that state its callbacks run, and only to that state's loop it
+    /// can be added.
     let isHome: Bool
 }
 
-/// A source or a port, as all threads see it. The userdata of these kinds hold it; the userdata of other kinds hold the
-/// item itself.
+/// A source or a port that other threads can also refer to. The userdata of sources and ports have this object; the
+/// userdata of other items have the item itself.
 final class SharedItem: @unchecked Sendable {
     // Sendable: other threads use only those parts of the item that are safe on any thread.
     let item: RunLoop.Item
@@ -85,8 +86,8 @@ package final class LuaItems: RunLoop.ItemOwner {
         }
     }
 
-    /// Calls the function in a user value with the object and the values that `push` pushes; `push` returns their
-    /// number.
+    /// Calls the function that is stored in a user value. Its arguments are the object, and the values that `push`
+    /// pushes; `push` returns their number.
     package func call(
         _ item: RunLoop.Item, userValue: Int32 = 1, owner: FiberOwner? = nil, _ push: (LuaHost, Stack) -> Int32
     ) {

@@ -77,7 +77,7 @@ enum MessagePortBinding {
 
     private static func invalidate(_ port: RunLoop.MessagePort, _ call: Call) -> Int32 {
         guard port.isValid else { return call.nothing() }
-        // A port in no mode is not anchored, and its callback could not be found.
+        // A port in no mode is not anchored, so the host could not find its callback.
         let items = call.luaHost.items
         _ = items.anchor(port, call.stack, 1)
         port.invalidate()
@@ -110,7 +110,8 @@ private final class MessageAnswer: FiberOwner {
         }
         let first = stack.top - results + 1
         if results == 0 || stack.isMissing(first) {
-            // If the port has ended, a sender that waits for a reply gets the error that the port has become invalid.
+            // If the port has become invalid, do not answer: a sender that waits for a reply then gets the error that
+            // the port has become invalid.
             if !message.portHasEnded { message.answer() }
         } else if let bytes = stack.bytes(first) {
             if bytes.count > RunLoop.MessagePort.longestMessage {
@@ -131,7 +132,7 @@ private final class MessageAnswer: FiberOwner {
 }
 
 extension LuaHost {
-    /// Calls the callback with port, id and data. It may wait.
+    /// Calls the callback with port, id and data. The callback may wait.
     fileprivate func deliver(_ message: RunLoop.MessagePort.Message, to port: RunLoop.MessagePort) {
         guard !isClosed, let box = port.box, let (fiber, _) = prepareCallback(slot: box.slot) else {
             return message.fail("it has no callback any more")
@@ -141,7 +142,7 @@ extension LuaHost {
         guard push(bytes: message.data, onto: fiber.stack) else {
             recycle(fiber)
             message.fail("not enough memory for the message")
-            // The sender must not be able to end this program.
+            // Only warn: a sender must not be able to end this program.
             return part(RepeatedWarnings.self).warn(
                 "message port \"\(port.name)\"",
                 "not enough memory for a message of \(message.data.count) bytes", kind: "memory")

@@ -1,7 +1,7 @@
 internal import Lua
 internal import RunLoops
 
-/// `rl.mutex`, its method, and the places that tasks hold.
+/// `rl.mutex`, its method `lock`, and the place objects that `lock` returns.
 enum MutexBinding {
     static let methods: Library = Library(
         of: Kinds.mutex,
@@ -107,8 +107,8 @@ enum MutexBinding {
 }
 
 extension LuaHost {
-    /// Returns the place in the script where a fiber has locked the mutex at an index; nil if that fiber does not hold
-    /// it. The mutex has one place.
+    /// Returns the line of the script at which a fiber has locked the mutex at an index; nil if that fiber does not
+    /// hold the mutex. For a mutex with one place.
     fileprivate func place(of stack: Stack, mutex: Int32, ifHeldBy fiber: Int) -> String? {
         stack.pushUserValue(Mutex.Value.first.number, of: mutex)
         defer { stack.pop() }

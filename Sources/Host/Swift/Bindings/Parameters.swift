@@ -7,13 +7,13 @@ package enum Time {
     /// Returns nil for NaN. Infinities become very long times.
     package static func nanoseconds(_ seconds: Double) -> Int64? {
         guard !seconds.isNaN else { return nil }
-        // CoreFoundation's own limit for a date, about 128 years.
+        // CoreFoundation's limit for dates, about 128 years.
         let bounded = max(-4_039_289_856, min(4_039_289_856, seconds)) * 1e9
         // Rounds up, so that nothing is early, but ignores the last bit of a decimal fraction: 1.1 s is 1,100,000,000
         // ns.
         let rounded = Int64((bounded - 0.001).rounded(.up))
-        // A value below the clock's unit becomes one unit. If it became zero, a loop that waits again for what is left
-        // of its time would never end in virtual time, and a timer would not repeat.
+        // A positive value below one nanosecond becomes one nanosecond. If it became zero, a timer would not repeat,
+        // and a script that waits again and again for the rest of its time would never end in virtual time.
         return rounded == 0 && seconds > 0 ? 1 : rounded
     }
 
@@ -49,7 +49,7 @@ enum ModeName: Parameter {
     static let expected = "the name of a mode"
     static func read(_ stack: Stack, _ index: Int32) -> RunLoop.Mode? {
         guard let bytes = stack.bytes(index) else { return nil }
-        // The names of nearly all calls are compared without making a string.
+        // Compare the two most frequent names without making a string.
         if bytes.count == 7, bytes.elementsEqual("default".utf8) { return .default }
         if bytes.count == 6, bytes.elementsEqual("common".utf8) { return .common }
         return RunLoop.Mode(rawValue: String(anyBytes: bytes))
@@ -73,7 +73,7 @@ package enum DescriptorNumber: Parameter {
     }
 }
 
-/// A string that is valid UTF-8, and so the same in Swift.
+/// A string that is valid UTF-8, so that Swift keeps it unchanged.
 package enum UTF8Text: Parameter {
     package static let expected = "a string"
     package static func read(_ stack: Stack, _ index: Int32) -> String? {
@@ -94,7 +94,7 @@ extension Call {
     /// Returns a failure of the system: nil, "ENOENT: no such file or directory (…)", "ENOENT".
     package func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
 
-    /// Returns a failure that is known by its number alone.
+    /// Returns a failure for an errno, without a subject.
     package func fail(errno number: Int32) -> Int32 {
         fail(SystemError("", errno: number))
     }

@@ -81,7 +81,7 @@ enum PortBinding {
         let end: @Sendable (Bool) -> Void = { LuaHost.end(number, of: handle, in: modes, with: .sent($0)) }
         switch port.send(message, whenTaken: end) {
         case .waits(let place): host.waits.byNumber[number]?.giveUp = { port.withdraw(place) }
-        // The port's state has changed since the first attempt.
+        // Between the first attempt and this one, the port has got room or become invalid.
         case .sent: end(true)
         case .invalid, .full: end(false)
         }

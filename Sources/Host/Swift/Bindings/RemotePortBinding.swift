@@ -33,13 +33,13 @@ enum RemotePortBinding {
         static let names: [StaticString] = ["durable", "via"]
     }
 
-    /// rl.remote_port(name): a thread has one remote port for each name, as long as it is valid.
+    /// rl.remote_port(name): Returns the thread's remote port for this name, or a new one if there is no valid one.
     static func find(_ call: Call) throws(Misuse) -> Int32 {
         if let passed = call.pass(from: 1, to: "remote_port", of: "runloop.nats.ports", ifAt: 2, is: "via") {
             return passed
         }
         _ = try call.argument(1, Bytes.self)
-        // A port of this machine has no options.
+        // Ports of this machine have no options.
         if let options = try call.optionalFields(2, Option.self), options.has(.durable) {
             throw Misuse("field 'durable' needs field 'via', a bus of runloop.nats")
         }

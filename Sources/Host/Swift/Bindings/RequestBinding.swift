@@ -3,8 +3,8 @@ package import RunLoops
 
 /// `loop:perform`, `rl.perform`, `rl.cancel_performs` and the methods of requests.
 ///
-/// A request's userdata keeps the function in its first user value and the arguments in the further ones; it is
-/// anchored until it has run. A request to another thread's loop is a `ThreadRequest`.
+/// A request's userdata has the function as its first user value, and the arguments as further user values. The
+/// userdata is anchored until the request has run. A request to another thread's loop is a `ThreadRequest`.
 enum RequestBinding {
     static let methods: Library = Library(
         of: Kinds.request,
@@ -25,7 +25,7 @@ enum RequestBinding {
 
     private static let callback = ItemBinding.Value.callback.number
 
-    /// The number of the request's token, after the box; 0 for a delayed one.
+    /// The number of the request's token, which follows the box in memory; 0 for a delayed request.
     private static func number(_ box: Box) -> UnsafeMutablePointer<UInt64> { box.payload(as: UInt64.self) }
 
     private enum Option: Int, Field {
@@ -39,11 +39,11 @@ enum RequestBinding {
         var modes: [RunLoop.Mode]?
         var delay: Int64?
         var order = 0
-        /// The name of the wait, if the caller waits.
+        /// The name of the wait in messages, if the caller waits.
         var waitsIn: StaticString?
     }
 
-    /// The option `wait`. A module of the host's passes the name of the function that the script has called.
+    /// The option `wait`. The host's own modules pass the name of the function that the script has called.
     private enum Waiting: Parameter {
         static var expected: String { Boolean.expected }
         static func read(_ stack: Stack, _ index: Int32) -> StaticString?? {
@@ -245,7 +245,8 @@ private final class DelayedRequests: HostPart {
 }
 
 extension LuaHost {
-    /// Calls the request's function. Releases its userdata first, which the fiber's stack keeps alive.
+    /// Calls the request's function. First releases the anchor of the userdata, which the fiber's stack then keeps
+    /// alive.
     func runRequest(_ slot: UInt32) {
         guard !isClosed else { return }
         guard let (fiber, box) = prepareCallback(slot: slot) else {
@@ -291,11 +292,12 @@ extension LuaHost {
         stack.pop(2)
     }
 
-    /// The purpose of the timer of a delayed request from another thread. For a request of this thread, the purpose is
-    /// its slot.
+    /// The `purpose` of timers for delayed requests from other threads. For a request of this thread, the timer's
+    /// `purpose` is the request's slot.
     static let sentRequest = -1
 
-    /// Returns whether a timer belongs to a delayed request, and the request's creation site if this thread knows it.
+    /// Returns whether a timer belongs to a delayed request. Also returns the request's creation site, if this thread
+    /// knows it.
     func delayedRequest(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> (isOne: Bool, site: String?) {
         guard let timer = RunLoop.Timer.of(node), timer.purpose != 0 else { return (false, nil) }
         guard let slot = UInt32(exactly: timer.purpose) else { return (true, nil) }

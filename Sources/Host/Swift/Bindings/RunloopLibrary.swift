@@ -150,7 +150,8 @@ enum RunloopLibrary {
         }
     }
 
-    /// rl.date(unix_seconds): Returns a moment of the wall clock on the loop's clock, as the clocks stand now.
+    /// rl.date(unix_seconds): Converts a time of the wall clock to the loop's clock, by the present difference of the
+    /// two clocks.
     private static func date(_ call: Call) throws(Misuse) -> Int32 {
         let wall = try call.argument(1, WallTime.self)
         let host = call.luaHost
@@ -162,7 +163,7 @@ enum RunloopLibrary {
         return call.nothing()
     }
 
-    /// Returns the name and the place of a call: "rl.stop() at x.lua:3".
+    /// Returns the name of a function and the place where it was called: "rl.stop() at x.lua:3".
     static func called(_ name: String, _ call: Call) -> String {
         call.luaHost.site(call.site).map { "\(name) at \($0)" } ?? name
     }

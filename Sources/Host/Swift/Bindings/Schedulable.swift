@@ -41,6 +41,6 @@ extension Stack {
 }
 
 extension Box {
-    /// Returns the object that it holds, if that can be in modes.
+    /// The Swift object in the userdata, if it can be in modes.
     var schedulable: (any Schedulable)? { isFilled ? object(as: AnyObject.self) as? any Schedulable : nil }
 }

@@ -18,7 +18,7 @@ enum SourceBinding {
             },
         ])
 
-    /// `queue` has the commands that the source's own thread has posted.
+    /// The user values of a source. `queue` has the commands that code of the source's own thread has posted.
     enum Value: Int, UserValue {
         case perform, schedule, cancel, queue
         static let labels: [StaticString] = ["perform", "schedule", "cancel", "queue"]
@@ -45,11 +45,12 @@ enum SourceBinding {
         options.keep(.schedule, as: Value.schedule)
         options.keep(.cancel, as: Value.cancel)
         let items = call.luaHost.items
-        /// Returns the engine's schedule or cancel function, which calls the script's with the loop and the mode.
+        /// Returns a schedule or cancel function for the engine. It calls the script's function with the loop and the
+        /// mode.
         func tells(_ value: Value) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
             { source, loop, mode in
                 items.call(source, userValue: value.number) { _, stack in
-                    // If there is no memory, an error takes the value's place.
+                    // If there is no memory, `push` has pushed an error instead of the value.
                     guard stack.push(loop.handle, Kinds.loop) else { return 1 }
                     _ = stack.push(mode.rawValue)
                     return 2
@@ -64,7 +65,7 @@ enum SourceBinding {
     private static func wakeLoops(_ source: RunLoop.Source, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         source.wakeLoops()
-        // This loop is awake, since it runs this call; ask that its next wait also returns at once.
+        // The calling thread's loop is awake, since it runs this call. Make its next wait return at once.
         if source.isIn(loop) { loop.wakeUp() }
         return call.nothing()
     }

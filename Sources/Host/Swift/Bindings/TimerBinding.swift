@@ -4,9 +4,9 @@ internal import RunLoops
 
 /// `rl.timer`, `rl.after`, `rl.every` and the methods of timers.
 ///
-/// A timer's node lies in its userdata, after the head, so that a timer is one Lua object and nothing else. This is
-/// safe because a node in a mode is anchored, and no other object refers to a node in no mode. So a timer needs no
-/// finalizer either.
+/// A timer's node is in its userdata, after the head, so that a timer takes a single allocation. This is safe: while
+/// the node is in a mode, the userdata is anchored; while it is in no mode, nothing else refers to it. So a timer needs
+/// no finalizer.
 enum TimerBinding {
     static let methods: Library = Library(
         of: Kinds.timer,
@@ -97,14 +97,14 @@ enum TimerBinding {
         return 1
     }
 
-    /// Whether the timer is still to fire, but was never in a mode.
+    /// Whether the timer could still fire, but was never in a mode.
     static let isUnused: Kind.IsUnused = { head, _, _ in
         guard let head else { return 0 }
         let node = node(Box(head))
         return node.pointee.isValid && !node.pointee.wasScheduled ? 1 : 0
     }
 
-    /// Set for a timer with `spread` extra arguments: its callback gets those, and not `missed`.
+    /// Set for a timer with `spread` extra arguments. Its callback gets these arguments, and not `missed`.
     private static let oneLine: UInt32 = 1
     /// Set for a timer with a name, which recordings show.
     static let named: UInt32 = 2
@@ -236,8 +236,8 @@ extension LuaHost {
         resume(fiber, arguments: 1 + spread)
     }
 
-    /// Pushes the further user values of the object whose callback a fiber is prepared for. Returns whether there was
-    /// room.
+    /// Pushes an object's further user values as arguments onto the stack of the fiber that will run the object's
+    /// callback. Returns whether there was room.
     func pushSpread(_ box: Box, from first: Int32, onto fiber: Fiber) -> Bool {
         // `prepareCallback` has not reserved enough slots for these values.
         guard fiber.stack.reserve(box.spread + 4) else { return false }

@@ -5,7 +5,7 @@ internal import RunLoops
 /// Fires the timers of `rl.at`, which are set to wall-clock times. The fire dates of these timers are computed again
 /// whenever that clock jumps.
 ///
-/// The moment is a further user value of the timer, so that other timers pay nothing for it.
+/// The wall-clock time is stored in a further user value of the timer, so that other timers need no memory for it.
 final class WallTimers: LuaTimers {
     private var port: RunLoop.WallClockPort?
 
@@ -18,8 +18,8 @@ final class WallTimers: LuaTimers {
         static let names: [StaticString] = ["name", "modes", "keeps_alive", "order", "tolerance"]
     }
 
-    /// (function, options or nil, moment, whether it fires when the clock is set). The last two arguments come last
-    /// because further user values keep them. The new object is argument 1.
+    /// (function, options or nil, wall-clock time, whether the timer also fires when the clock is set). The last two
+    /// arguments become further user values, which is why they come last. The new object is argument 1.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver
         let host = call.luaHost
@@ -42,7 +42,7 @@ final class WallTimers: LuaTimers {
         if options?.has(.name) == true { box.flags |= TimerBinding.named }
         let timers = host.wallTimers
         do throws(SystemError) {
-            // Watches the clock before reading it: it may be set in between.
+            // Watch the clock before reading it, since it may be set in between.
             try timers.begin(host)
         } catch {
             return call.fail(error)
@@ -62,8 +62,8 @@ final class WallTimers: LuaTimers {
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         host._withUnsafeGuaranteedRef { host in
-            // The clock may have been set back while the loop ran in a mode that does not report it. A timer that is
-            // fired by hand is not due by the loop's clock either.
+            // The clock may have been set back while the loop ran in a mode that does not watch the clock. So the timer
+            // may not be due yet by the wall clock. A timer that `fire` has fired is due in any case.
             let now = host.loop.now.nanoseconds
             if node.pointee.fireDate <= now, let time = host.moment(of: node) {
                 let date = host.date(of: time)
@@ -73,7 +73,7 @@ final class WallTimers: LuaTimers {
         }
     }
 
-    /// Updates the moment of the timer at an index after its fire date was set by hand.
+    /// After a script has set the timer's fire date: updates the wall-clock time of the timer at an index.
     func follow(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ stack: Stack, _ index: Int32) {
         let time = host._withUnsafeGuaranteedRef { host in
             host.wallClock + Time.seconds(node.pointee.fireDate - host.loop.now.nanoseconds)
@@ -107,14 +107,14 @@ final class WallTimers: LuaTimers {
 extension LuaHost {
     func isWallTimer(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Bool { node.pointee.owner(is: wallTimers) }
 
-    /// Returns the fire date of a moment by the loop's clock, in nanoseconds. The date is a whole number of
-    /// microseconds from now, since the wall clock is not finer, and rounded up so that the timer is not early.
+    /// Converts a wall-clock time to a fire date of the loop's clock, in nanoseconds. The distance from now is rounded
+    /// up to whole microseconds: the wall clock's value is not more precise, and the timer must not fire early.
     fileprivate func date(of time: Double) -> Int64 {
         let left = max(-4e9, min(4e9, time - wallClock))
         return loop.now.nanoseconds + Int64((left * 1e6 - 0.25).rounded(.up)) * 1000
     }
 
-    /// Returns the moment for which a timer in a mode stands.
+    /// Returns the wall-clock time for which a timer is set, if the timer is in a mode.
     fileprivate func moment(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Double? {
         push(stack, slot: UInt32(node.pointee.context))
         defer { stack.pop() }
@@ -150,7 +150,7 @@ extension LuaHost {
 }
 
 extension Stack {
-    /// Returns the moment of the wall clock for which the timer at an index stands.
+    /// Returns the wall-clock time for which the timer at an index is set.
     func moment(ofTimer index: Int32) -> Double? {
         pushUserValue(WallTimers.moment, of: index)
         defer { pop() }

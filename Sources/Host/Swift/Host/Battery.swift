@@ -1,7 +1,7 @@
 internal import Linux
 public import Lua
 
-/// A module besides `runloop`, which costs nothing until a script requires it. A module has functions and kinds of
+/// A module other than `runloop`. It costs nothing until a script requires it. A module has functions and kinds of
 /// objects in Swift, and a Lua half, which LuaModules finds by the module's name.
 ///
 /// The following is all that a new module needs. `clap.clapper()` of `runloop.clap` makes objects that count:
@@ -47,8 +47,8 @@ public struct Battery: Sendable {
 
     /// - Parameters:
     ///   - kinds: a kind comes before those whose methods construct it.
-    ///   - prepare: called first in each state that requires the module; the error that it throws is raised there. It
-    ///     is the place to look for a library that may be missing.
+    ///   - prepare: called first in each state that requires the module. If it throws an error, `require` raises it. A
+    ///     module checks here for a library that may be missing.
     public init(
         _ module: String, kinds: @escaping @Sendable @autoclosure () -> [Kind] = [],
         functions: @escaping @Sendable @autoclosure () -> Library,
@@ -75,7 +75,7 @@ public struct Battery: Sendable {
 
     static let runloop = "runloop"
 
-    /// Makes functions that become fields of the module `runloop` itself.
+    /// Makes a battery whose functions become fields of the module `runloop` itself.
     public init(adding functions: @escaping @Sendable @autoclosure () -> Library) {
         self.init(Self.runloop, functions: functions())
     }
@@ -95,7 +95,7 @@ public struct Battery: Sendable {
     }
 }
 
-/// A library that is made at the first use, and then serves all states: its storage is never freed.
+/// A library that is made at its first use and then used by all states. Its storage is never freed.
 private final class LibraryOnce: @unchecked Sendable {
     // Sendable: `made` is used only under the lock. All libraries share one lock, since each lock would be an
     // allocation at start.
@@ -115,7 +115,7 @@ private final class LibraryOnce: @unchecked Sendable {
     }
 }
 
-/// The batteries that a state has required: the anchored tables of their functions, by module.
+/// For each module that a state has required: the anchored table of its Swift functions.
 final class OpenedBatteries: HostPart {
     var functions: [String: UInt32] = [:]
 }
@@ -155,7 +155,7 @@ extension LuaHost {
             "runloop.text", "runloop.waiting_modes",
         ].map { Battery(part: $0) }
 
-    /// Makes a module or a part for `require`, which passes its name. Answers false for nil.
+    /// Makes a module or a private part for `require`. Returns false if `battery` is nil.
     private static func open(_ battery: Battery?, _ call: Call) throws(Misuse) -> Int32 {
         guard let battery, let name = call.string(1) else { return call.answer(false) }
         let host = call.luaHost

@@ -1,10 +1,10 @@
 internal import Lua
 internal import RunLoops
 
-/// The texts that callbacks get. The texts are anchored when `runloop` is opened, because making one may fail, which a
-/// callback could not handle.
+/// Strings that callbacks get as arguments. They are made and anchored when `runloop` is opened, since making a string
+/// may fail, which the start of a callback could not handle.
 struct CallbackTexts {
-    // These are not arrays, since reading an InlineArray counts no references and needs no lazy initialization.
+    // InlineArray, not Array: reading it counts no references and needs no lazy initialization.
     private var ofEvents = InlineArray<16, UInt32>(repeating: 0)
     private var ofActivities = InlineArray<8, UInt32>(repeating: 0)
     /// The text that follows nil as the result of a wait whose time is over.

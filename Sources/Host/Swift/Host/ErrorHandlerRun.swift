@@ -15,8 +15,8 @@ final class ErrorHandlerRun: FiberOwner {
     override func ended(_ fiber: Fiber, results: Int32) {
         guard results < 0 else { return }
         var own = host.failure(of: fiber)
-        // If the host has ended the function, it may not have reported anything: the failure that it got must not be
-        // lost.
+        // If the host has ended the function, the function may not have reported the failure that it got, so report
+        // that failure.
         guard own.cause == .raised else { return host.report(failure, of: nil, mayCallHandler: false) }
         host.closeVariables(of: fiber, after: &own)
         own.toldOf = [failure]

@@ -1,9 +1,10 @@
 package import Lua
 
-/// The way of an error from the place where it was raised through the waits that have passed it on. The trail holds
-/// copies of stacks, which are converted to text on demand.
+/// The path of an error: the place where it was raised, and the waits that have passed it on to other tasks. The trail
+/// has copies of stacks, which are converted to text on demand.
 ///
-/// A trail never changes: each wait that passes an error on makes a longer one, since several tasks may await one.
+/// A trail never changes, since several tasks may await the failed task. Each wait that passes the error on makes a
+/// new, longer trail.
 final class ErrorTrail {
     let error: RaisedError
     /// The trail before the last wait.
@@ -11,11 +12,11 @@ final class ErrorTrail {
     /// The stack of the code that waited; empty if only the host's own code did.
     private let stack: TakenStack
     private let runner: ErrorRunner
-    /// The number of waits that are kept. `leftOut` counts the waits that were dropped from the middle: they came after
-    /// the first half of the kept ones.
+    /// The number of waits that the trail keeps. `leftOut` counts the waits that were dropped after the first half of
+    /// these.
     private let count: Int
     private let leftOut: Int
-    /// The number of the fiber in which the error is, or was last.
+    /// The number of the fiber that the error has reached last.
     let carrier: Int
 
     private static let mostWaits = 10
@@ -81,7 +82,7 @@ final class ErrorTrail {
 /// The task or callback to which a stack belongs.
 struct ErrorRunner {
     private var origin: Fiber.Origin?
-    /// The subject, if it has to be converted to text now, because names and objects may not exist later.
+    /// The subject, if it must be stored now, because names and objects may not exist later.
     private var known: Known?
 
     private final class Known {
@@ -114,14 +115,14 @@ struct ErrorRunner {
 final class RaisedError {
     /// The error value.
     let slot: UInt32
-    /// The earlier error, if this one was raised when that one closed a variable.
+    /// The earlier error, if this error was raised while a variable was closed because of it.
     private let first: RaisedError?
     private let stack: TakenStack
     private let runner: ErrorRunner
     /// The error of another thread.
     private let foreign: Foreign?
     let cause: Failure.Cause
-    // `life` shows when the state has ended.
+    // Valid while `life` says that the state exists.
     private unowned(unsafe) let host: LuaHost
     private let life: Life
 
@@ -133,7 +134,7 @@ final class RaisedError {
         init(_ failure: Failure) { self.failure = failure }
     }
 
-    /// Keeps the value on top of a stack; returns nil if there is no memory.
+    /// Anchors the error value on top of a stack. Returns nil if there is no memory.
     fileprivate init?(
         _ host: LuaHost, _ life: Life, _ value: Stack, after first: RaisedError? = nil, _ stack: TakenStack,
         _ runner: ErrorRunner, from foreign: Foreign? = nil, _ cause: Failure.Cause
@@ -168,7 +169,7 @@ final class RaisedError {
         return RaisedError(host, life, value, after: first ?? self, stack.keep(), runner, from: foreign, cause) ?? self
     }
 
-    /// - Parameter hasFrames: whether it has a traceback although its value describes itself.
+    /// - Parameter hasFrames: whether the failure has a traceback although the error value describes itself.
     func failure(hasFrames: Bool = false) -> Failure {
         var (message, isDescribed) = host.text(ofError: slot)
         if let first { message += ", in closing a variable after: \(host.text(ofError: first.slot).message)" }
@@ -197,7 +198,7 @@ final class ErrorTrails: HostPart {
         next = (next + 1) % Self.most
     }
 
-    // The host and its Lua state end now.
+    // The host and its Lua state are being destroyed.
     deinit { life.isOver = true }
 
     override func willClose() { reset() }
@@ -218,12 +219,13 @@ final class ErrorTrails: HostPart {
         return nil
     }
 
-    /// Returns the trail of the error on top of the stack of a fiber that has just failed; nil if it was raised there.
+    /// Returns the trail of the error on top of the stack of a fiber that has just failed; nil if the error was raised
+    /// in that fiber.
     func carried(by fiber: Fiber) -> ErrorTrail? {
         fiber.carriesError ? trail(of: fiber.stack, -1, in: fiber.number) : nil
     }
 
-    /// Returns the error on top of a stack, which is raised there; nil if there is no memory.
+    /// Returns an object for the error on top of a stack, which was raised there; nil if there is no memory.
     func raised(on stack: Stack, in fiber: Fiber?, of task: LuaTask?, _ cause: Failure.Cause) -> RaisedError? {
         let copy = TakenStack(stack)
         let runner = ErrorRunner(fiber, of: task, host, isServed: copy.isServed)
@@ -232,7 +234,7 @@ final class ErrorTrails: HostPart {
 
     /// Notes that a wait is about to raise an error where a fiber waits.
     ///
-    /// - Parameter trail: its waits before.
+    /// - Parameter trail: the earlier waits of the error.
     func pass(_ error: RaisedError, _ trail: ErrorTrail?, to fiber: Fiber?, _ stack: Stack) {
         guard error.cause != .cancelled else { return }
         let copy = TakenStack(stack)

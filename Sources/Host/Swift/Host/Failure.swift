@@ -1,6 +1,6 @@
 internal import Linux
 
-/// An error that nobody has handled, as it was found. The error is converted to text only where it is shown.
+/// An error that no code has handled. It is converted to text only where it is shown.
 public struct Failure: Error {
     public enum Cause: Sendable {
         /// Code of the script, or of a library, has raised it.
@@ -38,12 +38,12 @@ public struct Failure: Error {
     public var message: String
     /// The lines of the traceback, innermost first; nil for an error value that describes itself.
     public var frames: [String]?
-    /// The waits that have passed the error on, in order. Subject and thread of the failure are those of the last wait.
+    /// The waits that have passed the error on, in order. The failure's subject and thread are those of the last wait.
     public var route: [Passage] = []
 
     /// A wait that has passed an error on.
     public struct Passage: Sendable {
-        /// The surroundings of the code that passed the error to this wait: "in task made at app.lua:4".
+        /// The task or callback, and the thread, that passed the error to this wait: "in task made at app.lua:4".
         let from: [String]
         /// The script's line that waited: "app.lua:9".
         let place: String
@@ -52,13 +52,12 @@ public struct Failure: Error {
         let skipped: Int
     }
     public var subject: Subject?
-    /// The name of the failed thread, if that is not the one that reports.
+    /// The name of the failed thread, if another thread reports the failure.
     public var thread: String?
-    /// The place where that thread was started, if it is worth showing.
+    /// The place where the failed thread was started, if it is worth showing.
     public var threadSite: String?
     public var cause: Cause
-    /// The failure for which the function of `rl.on_error` was called, if that function has raised this one. One at
-    /// most.
+    /// If the function of `rl.on_error` has raised this failure: the failure for which it was called. At most one.
     public var toldOf: [Failure] = []
 
     public init(
@@ -108,7 +107,8 @@ public struct Failure: Error {
         (thread, threadSite) = (nil, nil)
     }
 
-    /// The surroundings of the error: `timer "poll" made at app.lua:12`, and the thread, if it is another one.
+    /// The task or callback that has failed, such as `timer "poll" made at app.lua:12`, and its thread, if another
+    /// thread reports the failure.
     private var surroundings: [String] {
         (subject.map { [$0.text] } ?? [])
             + (thread.map { ["thread \"\($0.shownInLine)\"" + (threadSite.map { " made at \($0.shownInLine)" } ?? "")] }

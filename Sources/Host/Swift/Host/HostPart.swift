@@ -1,8 +1,8 @@
 public import Lua
 public import RunLoops
 
-/// The data of a feature for one Lua state. The host calls it when the state is closed and between two tests, and asks
-/// it to describe the items that it has put into the loop.
+/// The data of a module or feature for one Lua state. The host calls the part when the state is closed and between two
+/// tests. The host also asks the part to describe the items that it has put into the loop.
 ///
 /// A part is made when it is first used, by `host.part(Streams.self)`, and lives as long as its host. All calls are
 /// made on the host's thread.
@@ -17,11 +17,11 @@ open class HostPart {
     /// last code of the script.
     open func willClose() {}
 
-    /// Called when the state is closed. The last finalizers of its objects may have dropped objects that no turn of the
-    /// loop will close.
+    /// Called when the state was closed. Closes objects that the last finalizers have dropped, since the loop makes no
+    /// further pass that could close them.
     open func didClose() {}
 
-    /// Ends background activity of its own after a test, so that it is not reported as left behind.
+    /// After a test, ends the part's background activity, so that the test runner does not report it as left behind.
     open func settle() {}
 
     /// Resets everything before the test runner's next test. The loop is already empty.
@@ -30,23 +30,24 @@ open class HostPart {
     /// Called between two callbacks after a call of `handle.raiseAttention()`, if the program handles signals.
     open func attend() {}
 
-    /// Called when the process ends without closing the state: ends connections with other processes.
+    /// Called when the process ends and the state is not closed. Ends connections with other processes.
     open func willExit() {}
 
-    /// Called before the process becomes another user: removes the things that the new user could not remove.
+    /// Called before the process becomes another user. Removes files and other objects that the new user could not
+    /// remove.
     open func willChangeUser() {}
 
-    /// Called afterwards, even if the user has not changed: makes these things again.
+    /// Called after `willChangeUser`, even if changing the user has failed. Makes the removed objects again.
     open func didChangeUser() {}
 
-    /// Fulfils requests from outside; see `Interpreter.grant`.
+    /// Fulfils requests of attached users and signals; see `Interpreter.grant`.
     open func grant(_ wishes: Wishes, isRunning: Bool) {}
 
     /// Whether the code that is about to be interrupted is an attached user's; see `Interpreter.isInEntry`.
     open var isInEntry: Bool { false }
 
-    /// Whether this part has caused an unhandled error. Such an error is reported, but the script's error handler does
-    /// not get it.
+    /// Whether this part, and not the script, has caused an unhandled error. Such an error is reported, but not passed
+    /// to the script's error handler.
     open func hasCaused(_ failure: Failure) -> Bool { false }
 
     /// Describes an item in a mode, if this part has put it there. `entry` has the data that any item has.
@@ -55,7 +56,7 @@ open class HostPart {
     /// Describes a timer that is not a script's own.
     open func show(_ timer: UnsafeMutablePointer<RunLoop.TimerNode>, in entry: inout InspectBinding.Entry) {}
 
-    /// Returns the place where the script has made such an item, for recordings; nil if it is not known.
+    /// Returns the script position at which such an item was made, for recordings; nil if it is not known.
     open func place(of item: RunLoop.Item) -> String? { nil }
 }
 

@@ -11,8 +11,7 @@ final class ErrorHandler: HostPart {
     override func reset() { function = 0 }
 }
 
-/// Errors that no code handles: the host finds them here, and reports them to the script's handler, or to its own
-/// owner.
+/// Errors that no code handles. The host reports them to the script's handler, or to its owner's `onUncaught`.
 extension LuaHost {
     /// Returns the failure for the error value on top of a fiber's stack, with the fiber's subject.
     func failure(of fiber: Fiber) -> Failure { failure(of: fiber, explanation(of: fiber.stack)) }
@@ -31,8 +30,9 @@ extension LuaHost {
         return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
     }
 
-    /// Closes the pending to-be-closed variables of a failed fiber, before the report, since its receiver may end the
-    /// process. If closing one raises, Lua replaces the error value; the failure then names both errors.
+    /// Closes the pending to-be-closed variables of a failed fiber. Comes before the report, since the report's
+    /// receiver may end the process. If closing one raises, Lua replaces the error value; the failure then names both
+    /// errors.
     func closeVariables(of fiber: Fiber, after failure: inout Failure) {
         let stack = fiber.stack
         let value = stack.reserve(4) ? stack.anchor(-1) : 0
@@ -48,8 +48,7 @@ extension LuaHost {
         failure.message = "\(message), in closing a variable after: \(failure.message)"
     }
 
-    /// The chunk name of all code from attached users. All attached users share one name because creation sites are
-    /// kept for good.
+    /// The chunk name of all code from attached users. They share one name, since creation sites are never freed.
     package static let guestChunkName = "(attach)"
 
     /// Returns what a fiber runs.
@@ -83,12 +82,12 @@ extension LuaHost {
         onUncaught(self, failure)
     }
 
-    /// The depth of nested callbacks beyond which a handler might find no room: Lua stops after two hundred nested C
-    /// functions, and each callback needs up to three.
+    /// At a greater depth of nested callbacks, do not call the handler: Lua allows two hundred nested C functions, and
+    /// each callback takes up to three.
     static let deepestReport = 50
 
-    /// Calls the handler in the next pass, after the callbacks around have ended. Returns false if there is no handler
-    /// or no memory.
+    /// Calls the handler in the next pass, after all callbacks in progress have ended. Returns false if there is no
+    /// handler or no memory.
     func reportLater(_ failure: Failure, of fiber: Fiber) -> Bool {
         guard existingPart(ErrorHandler.self)?.function ?? 0 != 0, case let value = anchor(fiber.thread, -1), value != 0
         else { return false }

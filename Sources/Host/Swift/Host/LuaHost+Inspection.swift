@@ -35,8 +35,8 @@ extension LuaHost {
         }.joined(separator: "\n")
     }
 
-    /// Returns what runs at this moment, with its stack. May be called where Lua code is at an instruction, or between
-    /// two callbacks.
+    /// Returns a text about the code that runs at this moment, with its stack. May be called from a Lua hook, or
+    /// between two callbacks.
     public func whereText() -> String {
         guard current != nil || loop.currentMode == nil else {
             return "nothing runs: the loop waits in mode \"\(loop.currentMode?.rawValue.shownInLine ?? "")\""
@@ -87,8 +87,8 @@ extension LuaHost {
         placeOfWait(fiber) + (origin(ofWait: fiber).map { ", \($0)" } ?? "")
     }
 
-    /// Returns a line for each task that waits for another task by an object, such as a future or a mutex, with a
-    /// creation site.
+    /// Returns a line for each task that waits for another task through an object with a creation site, such as a
+    /// future or a mutex.
     func waitsForTasks() -> [String] { waitsForOthers(besides: nil) }
 
     /// Returns these lines without the line of `chunk`.
@@ -97,8 +97,8 @@ extension LuaHost {
             .map { "\(title(of: $0)): \(waitText($0))".shownInLine }
     }
 
-    /// Returns the creation site of the object for which a fiber waits: "future made at app.lua:3"; and the holder of
-    /// that object. Returns nil if that is not known.
+    /// Returns the creation site of the object that a fiber waits for, such as "future made at app.lua:3", and the
+    /// holder of that object. Returns nil if the site is not known.
     func origin(ofWait fiber: Fiber) -> String? {
         guard let made = madeAt(fiber) else { return nil }
         guard Waiter.isForPlace(fiber), let holders = holders(of: fiber.stack, mutex: 2) else { return made }

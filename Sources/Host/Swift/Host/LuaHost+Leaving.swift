@@ -1,7 +1,7 @@
 package import Lua
 internal import RunLoops
 
-// Limits observers of a run's end: they must not begin anything that only a further run could finish.
+// Restricts observers of a run's end: they must not begin a wait that only a further run could end.
 
 extension LuaHost {
     /// Calls an observer of the end of the innermost run.

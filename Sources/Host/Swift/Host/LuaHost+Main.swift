@@ -8,7 +8,7 @@ extension LuaHost {
         case file(String)
         case standardInput
         case text(String, name: String)
-        /// Code of the host's own, which can require private parts of modules.
+        /// Code of the host itself. Such code can require private parts of modules.
         case own(String)
         /// The function `require`.
         case requiring
@@ -118,7 +118,7 @@ extension LuaHost {
         noteBlocking()
     }
 
-    /// Notes signals, and calls `handler` with them on the loop's thread, between two callbacks.
+    /// Catches signals, and calls `handler` with their numbers on the loop's thread, between two callbacks.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {
         Signals.handle = loop.handle
         StandardStreams.stopWaiting(when: Self.endsWaits)
@@ -133,13 +133,14 @@ extension LuaHost {
             notify: { Signals.handle?.raiseAttention() }, isWaiting: { Signals.handle?.isWaiting ?? false ? 1 : 0 })
     }
 
-    /// Cancels code that holds the loop for longer than this; 0 turns the limit off. Returns whether the previous limit
-    /// had been reached.
+    /// Sets the time after which running code is cancelled; 0 for no limit. Returns whether the previous limit was
+    /// reached.
     func limitLastTask(_ seconds: Double) -> Bool {
         limitLastTask(seconds: seconds) { Signals.handle?.isWaiting ?? false ? 1 : 0 }
     }
 
-    /// Returns the signals that have come and were not taken yet, for code that does not wait for the loop.
+    /// Returns the signals that have come and were not taken yet. For code that cannot wait for the loop to call the
+    /// handler.
     public func takeSignals() -> [Int32] { [SIGINT, SIGTERM, SIGQUIT].filter { Self.takeSignal($0) } }
 
     /// Returns what keeps the loop alive.

@@ -25,7 +25,7 @@ extension LuaHost {
     /// Whether recordings contain the arguments of programs, not only their names. Set before there is a second thread.
     package nonisolated(unsafe) static var recordsArguments = false
 
-    /// The remark on an empty dump.
+    /// The message for an empty dump.
     package static let remarkOnNothing = "nothing was recorded until now; everything is from now on"
 
     private static let mainChunk = "main chunk"
@@ -41,7 +41,7 @@ extension LuaHost {
         return "the function" + (thread.site.map { " made at \($0)" } ?? "")
     }
 
-    /// Whether the loop belongs to a thread of a pool, whose functions may block.
+    /// Whether the loop may be held up: it belongs to a thread of a pool, whose functions may block.
     package var isThereToBeHeld: Bool { thread?.isOfPool ?? false }
 
     /// Returns the label of an item; 0 if `goesOn` reports it when a task goes on.
@@ -50,7 +50,7 @@ extension LuaHost {
             guard item.name.isEmpty, let subjects = loop.recorder.pointee.subjects else {
                 return label(box.kindName, name: item.name, site: box.site)
             }
-            // Many items are made at one place: their text is made only once.
+            // Many items are made at the same site, so make their text only once.
             return label(of: box, in: subjects)
         }
         if item.owner is Waiter { return 0 }
@@ -125,7 +125,7 @@ extension LuaHost {
         label("timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
     }
 
-    /// Links the running callback to its fiber, which may continue it later. The item has a name already.
+    /// Records which fiber runs the callback, since the fiber may continue it later. The callback has a label already.
     @inline(__always)
     func tellSubject(_ fiber: Fiber) {
         if loop.isRecording { loop.recorder.pointee.name(fiber: fiber.number) }
@@ -163,7 +163,7 @@ extension LuaHost {
         return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
     }
 
-    /// Ends the open spans of a fiber where it waits.
+    /// Interrupts the open spans of a fiber when the fiber begins to wait.
     func tellSpansEnd(_ fiber: Fiber) {
         guard loop.isRecording, let spans = recording?.takeUnretainedValue().spans else { return }
         for span in spans where span.fiber == fiber.context {
@@ -177,7 +177,7 @@ extension LuaHost {
 
     // MARK: Spans
 
-    /// Begins a span of the script's own in the running task. Waits do not count.
+    /// Begins a span, which the script has defined, in the running task. Time spent waiting does not count.
     package func beginSpan(_ title: RunLoop.Recorder.Title) {
         guard loop.isRecording, let recording = recording?.takeUnretainedValue() else { return }
         let label = RunLoop.Recorder.label(title)
@@ -193,7 +193,7 @@ extension LuaHost {
             let place = recording.spans.lastIndex(where: { $0.fiber == fiber })
         else { return }
         let span = recording.spans.remove(at: place)
-        // A task that is cancelled while it waits has no piece in progress.
+        // If the task was cancelled while it waited, no section of the span is in progress.
         if loop.isRecording { loop.recorder.pointee.end(span.label) }
     }
 }

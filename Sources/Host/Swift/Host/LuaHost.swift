@@ -7,20 +7,20 @@ public final class LuaHost: Interpreter {
     public let loop: RunLoop
     /// The modules besides `runloop` that `require` finds. Called when a script first requires one.
     let batteries: @Sendable () -> [Battery]
-    /// The data of features for this state, in the order in which they were first used.
+    /// The data of modules for this state, in the order in which they were first used.
     package var parts: [HostPart] = []
     /// Parts that each task needs.
     private(set) package lazy var tasks = part(LuaTasks.self)
     private(set) lazy var trails = part(ErrorTrails.self)
     /// Called with an error that nobody handles. The default writes it to standard error.
     public var onUncaught: (LuaHost, Failure) -> Void = { _, failure in write(failure.text + "\n", to: 2) }
-    /// During that call: a coroutine with the error value on top of its stack, if the value is in this state.
+    /// While `onUncaught` runs: a coroutine with the error value on top of its stack, if the value is in this state.
     package var uncaughtValue: Stack?
     /// Called with a warning. The default writes it to standard error.
     public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text.shown)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
     public var onExit: (LuaHost, Int32) -> Never = { _, status in Ending.end(status) }
-    /// The exit status, once the process is to end: runs end, and no new ones begin.
+    /// The exit status, once the process is ending. Runs then end, and no new run begins.
     public var endingStatus: Int32?
     /// The script's path as given; nil if there is no script. Set before there is a second thread.
     public nonisolated(unsafe) static var script: String?
@@ -30,7 +30,7 @@ public final class LuaHost: Interpreter {
     package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
-    /// The data of the host's recordings, once there are any.
+    /// The open spans of the host's recordings; nil until the host first records.
     // Unmanaged: a plain reference would be counted at each callback.
     var recording: Unmanaged<LuaRecording>?
     /// The number of open spans.
@@ -47,13 +47,13 @@ public final class LuaHost: Interpreter {
     var ends = 0
     /// Random numbers that a seed determines, in a test and in a program with a seed.
     package var seeded: SeededNumbers?
-    /// The number of nested runs while observers of the end of the innermost one are called; 0 otherwise.
+    /// While observers of the innermost run's end are called: the number of nested runs. 0 otherwise.
     var depthLeft = 0
     /// The fibers of chunks and tests that have not ended.
     package var mains: [Fiber] = []
-    /// The place at which the last search found a task that awaits a future.
+    /// The index at which the last search found a task that awaits a future.
     var awaiterPlace = 0
-    /// Threads of this state ignore it, too.
+    /// Whether this state ignores LUA_INIT and similar variables. Threads of this state ignore them, too.
     var ignoresEnvironment = false
     /// The script and its arguments.
     public var words: [String] = []
@@ -85,7 +85,7 @@ public final class LuaHost: Interpreter {
     public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
 
     public override func grant(_ wishes: Wishes, isRunning: Bool) {
-        // A loop that had no turn since its first second does not record yet.
+        // A loop that has made no pass after its first second does not record yet.
         if !loop.isRecording, !wishes.isDisjoint(with: [.dump, .record]) { lasts() }
         for part in parts { part.grant(wishes, isRunning: isRunning) }
     }
@@ -106,7 +106,8 @@ public final class LuaHost: Interpreter {
         case dump(path: String)
     }
 
-    /// Returns the error that has kept the file from being written. Set before there is a second thread.
+    /// The function that fulfils these requests. It returns the error if the file could not be written. Set before a
+    /// second thread exists.
     package nonisolated(unsafe) static var recorder: ((RecorderWish) -> SystemError?)?
 
     /// Lets the recorder record the loop, if recording is on.
@@ -123,8 +124,9 @@ public final class LuaHost: Interpreter {
     /// end of a state, in a thread as in the program; the list for the end of the process is in ending.h.
     ///
     /// - Tasks come first: when they close their variables, they may still need everything else.
-    /// - The features come next: programs, watchers and pools end, resolvers drop their questions, and the recorder
-    ///   leaves the file that other threads may be completing. They release items, so the items must still exist.
+    /// - The features come next: programs, watchers and pools end, resolvers drop their queries, and the recorder
+    ///   closes its part of a file that other threads may still complete. Features release items, so the items must
+    ///   still exist.
     /// - The timers and items of the loop, which hold objects of Lua, come after them.
     /// - Requests of other threads come last: items that were invalidated may have queued some.
     ///
@@ -132,7 +134,7 @@ public final class LuaHost: Interpreter {
     /// `RunLoop.Handle`, `RunLoop.Recorder.Memory`), so the last owner frees them.
     public override func willClose() {
         if cancelled != 0 { cancelAllTasks() }
-        // A task that has caught its cancellation and waits again never goes on.
+        // A task that has caught its cancellation and waits again is never resumed.
         unwindWaiting()
         for part in parts { part.willClose() }
         for node in loop.allTimers { node.invalidate() }
@@ -163,7 +165,7 @@ public final class LuaHost: Interpreter {
     public override var isInRun: Bool { loop.currentMode != nil }
 
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
-        // Called with a sleeper's node only.
+        // Only nodes of `Sleepers` come here.
         Fiber(context: node.pointee.context)
     }
 
@@ -190,8 +192,8 @@ public final class LuaHost: Interpreter {
         report(failure, of: fiber.stack)
     }
 
-    /// Whether a failure only reports that a waiting task was cancelled for the end of its thread or program. That is
-    /// not an error.
+    /// Whether a failure only reports that a waiting task was cancelled because its thread or program ends. Such a
+    /// failure does not count as an error.
     func isEnd(_ failure: Failure) -> Bool { failure.cause == .cancelled && isEnding }
 
     /// Whether the host's thread or program is ending: waiting tasks are cancelled then.

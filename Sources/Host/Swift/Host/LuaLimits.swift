@@ -4,11 +4,11 @@ internal import RunLoops
 
 /// The limits of a state: memory, processor time, and the time for which a callback may hold the loop.
 package final class LuaLimits: HostPart {
-    /// For the main state: called when the program still runs or waits after the error, and ends the program.
+    /// For the main state: ends the program. Called if the program goes on after the error of its time limit.
     package var onProcessorTime: ((String) -> Void)?
     private var processorLimit = ""
 
-    /// A new state takes a fifth of this size.
+    /// The smallest memory limit, in bytes. A new state takes a fifth of this size.
     package static let leastMemory = 512 << 10
     /// The smallest number of seconds.
     package static let leastTime = 0.01
@@ -41,7 +41,7 @@ package final class LuaLimits: HostPart {
         if wishes.contains(.end) { onProcessorTime?(processorLimit) }
     }
 
-    /// Limits the time for which a callback may hold the loop; nil ends that.
+    /// Limits the time for which a callback may hold the loop; nil removes the limit.
     ///
     /// - Throws: the system's error if no thread can be started.
     package func limitCallbacks(to seconds: Double?) throws(SystemError) {
@@ -96,8 +96,8 @@ private enum CallbackWatch {
         while let pause = look() { Linux.Thread.pause(milliseconds: pause) }
     }
 
-    /// Returns the milliseconds until the next look; nil if there is nothing to watch. Holds the lock, so that no state
-    /// is closed during the look.
+    /// Checks all callbacks. Returns the milliseconds until the next check; nil if there is nothing to watch. Holds the
+    /// lock, so that no state is closed during the check.
     private static func look() -> Int32? {
         state.withLock { state in
             let now = RunLoop.Instant.now

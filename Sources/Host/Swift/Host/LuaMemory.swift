@@ -1,19 +1,19 @@
 internal import Lua
 internal import RunLoops
 
-/// Decides when a state collects all its garbage and frees memory.
+/// Decides when a state runs a full garbage collection and frees memory.
 package final class LuaMemory: HostPart {
     /// The earliest time to collect all garbage again.
     private var nextCollection = Int64.min
     /// The number of fibers freed, and of other objects released, since the last collection. The userdata of these
     /// objects are small, but keep memory that Lua does not count.
     private var released = 0
-    /// The bytes of Lua's memory after the last collection, or before the script began.
+    /// The bytes that Lua used after the last collection, or before the script began.
     private var survivors = 0
-    /// The earliest time to check whether the survivors have died meanwhile.
+    /// The earliest time of the next collection that only checks whether surviving objects have become garbage.
     private var nextLook = Int64.min
     /// The number of the loop's passes at the end of the last collection. If the loop has made no pass since then, no
-    /// object has died.
+    /// object has become garbage.
     private var lastPass = -1
     /// The collection in steps that is under way, if any.
     private var collection: Collection?
@@ -21,13 +21,14 @@ package final class LuaMemory: HostPart {
     /// forgotten the task.
     private var isWanted = false
 
-    /// This many objects are half a megabyte or more.
+    /// This number of objects takes half a megabyte or more.
     private static let manyReleased = 1000
     /// A collection, or one more cycle, is not worth its time if it frees fewer bytes than this.
     private static let worthwhile = 1 << 20
     /// A state with fewer bytes than this is collected only after it has grown.
     private static let large = 2 << 20
-    /// The time of a step, except at the end of a cycle. An event that comes meanwhile waits for the end of the step.
+    /// Nanoseconds for one step of a collection; the step at the end of a cycle may take longer. An event that comes
+    /// meanwhile waits for the end of the step.
     private static let step: Int64 = 2_000_000
 
     private static let second: Int64 = 1_000_000_000
@@ -48,7 +49,7 @@ package final class LuaMemory: HostPart {
         }
     }
 
-    /// The host no longer keeps a large object alive.
+    /// Notes that the host has released an object, which a collection may now free.
     package func noteRelease() { released += 1 }
 
     private func shrink() {
@@ -76,8 +77,8 @@ package final class LuaMemory: HostPart {
         let bytes = host.bytesInUse
         survivors = min(survivors, bytes)
         let hasGrown = isWanted || released >= Self.manyReleased || bytes > survivors + survivors / 4 + Self.worthwhile
-        // Released objects do not show in the number of bytes, so a large state is also collected after the loop has
-        // worked.
+        // Lua's count of bytes does not include the memory of released objects. So a large state is also collected if
+        // the loop has made a pass since the last collection.
         guard hasGrown || bytes > Self.large && host.loop.statistics.passes != lastPass else {
             // Lua may have collected by itself.
             host.shrinkTables()
@@ -98,13 +99,13 @@ package final class LuaMemory: HostPart {
         // A finalizer may run the loop, which calls this function again.
         collection = nil
         let progress = host.collect(for: Self.step, spent: &current.spent)
-        // The script has chosen a mode of the collector meanwhile, and keeps it.
+        // The script has set the collector's mode meanwhile; do not overwrite it.
         guard progress != .interrupted else { return }
         guard progress == .cycleEnded else {
             collection = current
             return
         }
-        // An object with a finalizer is freed by the cycle after the one that calls the finalizer.
+        // One cycle calls an object's finalizer; only the next cycle frees the object.
         let bytes = host.bytesInUse
         let freed = current.bytes - bytes
         current.bytes = bytes
@@ -120,7 +121,7 @@ package final class LuaMemory: HostPart {
         lastPass = host.loop.statistics.passes
         let now = host.loop.now.nanoseconds
         nextCollection = now + 20 * collection.spent
-        // This collection often finds nothing: it takes at most half a percent of the processor's time.
+        // Such a collection often frees nothing, so limit it to half a percent of the processor's time.
         nextLook = now + max(Self.second, 200 * collection.spent)
     }
 
@@ -128,8 +129,8 @@ package final class LuaMemory: HostPart {
 
     var mayCollect: Bool { host.loop.now.nanoseconds >= nextCollection }
 
-    /// Collects all garbage, unless the last collection was so long that collecting now would take more than a
-    /// twentieth of the time. Returns whether garbage was collected.
+    /// Runs a full collection, unless collections would then take more than a twentieth of the time, judging by the
+    /// length of the last one. Returns whether it collected.
     func collectInMeasure() -> Bool {
         guard mayCollect else { return false }
         let start = host.loop.now.nanoseconds

@@ -3,7 +3,7 @@ package import Linux
 internal import Lua
 internal import RunLoops
 
-/// The sandbox of a process, as its main state enters it.
+/// Enters the sandbox of the process, from the main state.
 extension LuaHost {
     /// Enters a sandbox for good.
     ///

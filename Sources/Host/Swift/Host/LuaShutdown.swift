@@ -7,7 +7,7 @@ final class LuaShutdown: HostPart {
     private var function: UInt32 = 0
     /// Whether the shutdown functions are running.
     private(set) var isRunning = false
-    /// The exit status after they have ended.
+    /// The exit status after the shutdown functions have ended.
     var status: Int32 = 0
 
     /// - Parameter function: an anchored function, which gets the reason.
@@ -36,7 +36,7 @@ final class LuaShutdown: HostPart {
 
     /// Ends the loop, and cancels all tasks, newest first.
     func end() {
-        // The failures of the shutdown functions.
+        // Report the failures of the shutdown functions.
         host.reportFailures()
         isRunning = false
         if host.endingStatus == nil { host.endingStatus = status }

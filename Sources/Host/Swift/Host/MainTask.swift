@@ -6,14 +6,14 @@ public final class MainTask: FiberOwner {
     private unowned let host: LuaHost
     /// The chunk's description for reports of the running code.
     public var title = "the main chunk"
-    /// For a chunk other than the script: its word in recordings, and the name of the chunk.
+    /// For a chunk other than the script: its kind in recordings, and the name of the chunk.
     public var recordedAs: (word: String, place: String)?
     public override var recorded: (word: String, place: String)? { recordedAs }
     public private(set) var hasEnded = false
     public private(set) var hasFailed = false
     /// The task's fiber, until the task ends.
     private var fiber: Fiber?
-    /// Called with the task's error. By default the error is handled like any that nobody handles.
+    /// Called with the task's error. By default the error counts as an unhandled error.
     public var onFailure: ((Failure) -> Void)?
     /// Called with the coroutine, its error value on top, and the error.
     public var onError: ((Stack, Failure) -> Void)?
@@ -22,7 +22,7 @@ public final class MainTask: FiberOwner {
     /// Called last, in every case.
     public var onEnd: (() -> Void)?
 
-    /// Called with true when it begins or goes on, and with false when it waits or has ended.
+    /// Called with true when the task begins or goes on, and with false when it waits or has ended.
     public var onRunning: ((Bool) -> Void)? { didSet { watchesRunning = onRunning != nil } }
 
     init(_ host: LuaHost) {
@@ -75,7 +75,8 @@ public final class MainTask: FiberOwner {
         host.discard(fiber)
     }
 
-    /// Closes the task's pending to-be-closed variables where it waits, for the end of the process: it never goes on.
+    /// Closes the pending to-be-closed variables of the waiting task, which is never resumed. For the end of the
+    /// process.
     public func unwind() {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)

@@ -1,7 +1,7 @@
 internal import RunLoops
 
-/// Limits warnings that peers can cause as often as they connect: it prints the first of a kind, and the number of the
-/// others once a minute. Without this limit, a peer could fill a log.
+/// Limits warnings that a peer can cause with each connection. Prints the first warning of a kind; then once a minute
+/// the number of further ones. Without this limit, a peer could fill the log.
 package final class RepeatedWarnings: HostPart {
     private struct Minute {
         let subject: String

@@ -1,11 +1,11 @@
-/// Random numbers of the host's own, which leave `math.random` alone: the same for the same seed.
+/// A random generator of the host, independent of `math.random`. Equal seeds give equal numbers.
 package struct SeededNumbers {
     private var state: UInt64
 
     /// - Parameter number: distinguishes the states of a program.
     package init(seed: UInt64, number: Int) { state = seed &+ UInt64(truncatingIfNeeded: number) << 32 }
 
-    /// Returns 64 random bits. A counter with large steps, whose bits are mixed until each depends on all.
+    /// Returns 64 random bits (SplitMix64): adds a large constant to a counter, and mixes the bits of the sum.
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var bits = state

@@ -12,7 +12,7 @@ enum Awaited {
         }
     }
 
-    /// Whether it is a task that waits, and has been given the result of its wait.
+    /// Whether this is a waiting task that has received the result of its wait already.
     var isWoken: Bool {
         guard case .task(let task) = self else { return false }
         return !task.isEnded && Waiter.isWoken(task.fiber)
@@ -25,7 +25,7 @@ enum Awaited {
         }
     }
 
-    /// The number of its end among the ends of the state's tasks and futures.
+    /// The sequence number of its end among all ends of tasks and futures in this state.
     var endNumber: Int {
         switch self {
         case .task(let task): task.endNumber

@@ -4,8 +4,8 @@ internal import RunLoops
 // Tasks with `keeps_alive = false`: the loop serves them, and does not keep running for their waits.
 
 extension LuaHost {
-    /// Whether code waits for an answer that a task or stream with `keeps_alive = false` may bring: a chunk or test
-    /// that waits for anything, or a task in `future:await`.
+    /// Whether code waits for a result that a task or stream with `keeps_alive = false` may bring: a chunk or a test
+    /// waits for anything, or a task waits in `future:await`.
     var awaitsAnswer: Bool {
         for fiber in mains where fiber.state == .waiting { return true }
         return hasFiber(near: &awaiterPlace) {

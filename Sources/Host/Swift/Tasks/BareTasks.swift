@@ -1,8 +1,8 @@
 package import Lua
 internal import RunLoops
 
-/// Tasks without an object, which no script can hold: an HTTP server has one for each request. Messages and recordings
-/// show them as tasks with the given creation site. Such a task is cancelled by its number.
+/// Tasks without a Lua object. An HTTP server starts one for each request. Messages and recordings show them as tasks
+/// with the given creation site. Such a task can be cancelled by its number.
 package final class BareTasks: HostPart {
     private var waiting: [Int: Waiting] = [:]
     private struct Waiting {

@@ -1,7 +1,7 @@
 public import Lua
 
-/// Calls a function when a callback has ended, after all its waits. The callback's error is reported like any that
-/// nobody handles.
+/// Calls a function when a callback has ended, after all its waits. If the callback fails, its error is reported as an
+/// unhandled error.
 public final class CallbackEnd: FiberOwner {
     private unowned let host: LuaHost
     private let then: () -> Void

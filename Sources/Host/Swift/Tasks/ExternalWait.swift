@@ -4,14 +4,15 @@ package import RunLoops
 
 /// A task's wait for the work of another thread.
 ///
-/// Only the wait's number is sent: the other side performs `LuaHost.endWait` on this loop. Meanwhile an idle source
-/// keeps the modes alive in which the wait can end; without it a loop with nothing else would finish.
+/// Only the wait's number is sent to the other thread, which then performs `LuaHost.endWait` on this loop. Meanwhile an
+/// idle source is in the modes in which the wait can end: without this source, a loop that holds nothing else would
+/// finish.
 final class ExternalWait {
     let fiber: Fiber
     let source: RunLoop.Source
     let modes: [RunLoop.Mode]
     var timer: RunLoop.Timer?
-    /// Withdraws the request. Returns false if the request has already been fulfilled, and the result is on its way.
+    /// Withdraws the request. Returns false if the request was fulfilled already, and its result is on its way.
     var giveUp: (() -> Bool)?
     /// Whether a thread of this process will answer, in real time.
     var isForAnswer = false
@@ -26,7 +27,7 @@ final class ExternalWait {
 /// The result that ends a wait.
 package enum WaitResult: Sendable {
     case values(Parcel)
-    /// An error: its value, if that can be sent, and its text; and how it came about, if code has raised it.
+    /// An error: its value, if the value can be sent; its text; and the failure, if code has raised the error.
     case failure(Parcel?, String, Failure? = nil)
     case thread(LuaThread)
     /// Whether the port has taken the message; false if the port is no longer valid.
@@ -73,7 +74,7 @@ package final class ExternalWaits: HostPart {
 extension LuaHost {
     package var waits: ExternalWaits { part(ExternalWaits.self) }
 
-    /// Makes the running task wait; its function must return `Call.yield`. Returns the wait's number.
+    /// Makes the running task wait; the calling function must then return `Call.yield`. Returns the wait's number.
     ///
     /// - Parameters:
     ///   - timeout: nanoseconds, after which the task goes on with nil, "timed out".
@@ -121,7 +122,7 @@ extension LuaHost {
         return wait
     }
 
-    /// Ends a wait of this handle's loop, on another thread.
+    /// Ends a wait of this handle's loop. Called on another thread.
     package static func end(
         _ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult
     ) {
@@ -157,7 +158,7 @@ extension LuaHost {
         }
     }
 
-    // Values are made on the main stack first: calls are not allowed on a coroutine that waits.
+    // Values are made on the main stack first, since calls are not allowed on the stack of a waiting coroutine.
 
     /// Pushes the values of a parcel, and returns their number; nil on failure, with the error on the main stack.
     func push(_ parcel: Parcel, onto stack: Stack) -> Int32? {
@@ -184,7 +185,7 @@ extension LuaHost {
         return true
     }
 
-    /// Pushes true and the results, or false and the error, for a fiber that waits for a thread's end.
+    /// Pushes the outcome of a thread for a fiber that waits for its end: true and the results, or false and the error.
     func push(_ outcome: LuaThread.Outcome, of thread: LuaThread, onto stack: Stack, in fiber: Fiber?) -> Int32 {
         let count = push(outcome, onto: stack)
         if case .failure(_, var failure) = outcome, count > 0 {
@@ -215,7 +216,7 @@ extension LuaHost {
         }
     }
 
-    /// Raises a text where a fiber waits.
+    /// Resumes a waiting fiber with an error that has this text.
     package func resume(_ fiber: Fiber, raising text: String) {
         guard fiber.stack.reserve(4) else { return }
         fiber.stack.pushRaiseMark()
@@ -232,7 +233,7 @@ extension LuaHost {
 
     private func resume(_ fiber: Fiber, with parcel: Parcel) {
         if let count = push(parcel, onto: fiber.stack) { return resume(fiber, arguments: count) }
-        // The error of unpacking is raised instead.
+        // Raise the error of unpacking instead.
         fiber.stack.pushRaiseMark()
         stack.move(1, to: fiber.stack)
         resume(fiber, arguments: 2)

@@ -1,7 +1,7 @@
 internal import Lua
 
-/// The future of `rl.future`. The struct lies in its userdata, whose memory begins as zeros: a future without an
-/// answer. The answer is the userdata's user value: a value, or a table of several.
+/// A future of `rl.future`, stored in its userdata. New memory of a userdata is zero, which means a future without an
+/// answer. The answer is the userdata's user value: a single value, or a table of several.
 struct Future {
     enum State: UInt8 { case open, completed, failed }
 
@@ -9,7 +9,7 @@ struct Future {
     private(set) var state = State.open
     /// The number of values.
     private var count: Int32 = 0
-    /// The number of this end among the ends of the state's tasks and futures, counted from 1.
+    /// The sequence number, from 1, of this future's end among all ends of tasks and futures in this state.
     private(set) var endNumber = 0
 
     typealias Pointer = UnsafeMutablePointer<Future>
@@ -42,7 +42,7 @@ struct Future {
         future.pointee.endNumber = host.ends
         var place = future.pointee.waiters.takeAll()
         while let link = place {
-            // The waiter may reuse its link.
+            // Read the next link first: the waiter may reuse its link.
             place = link.pointee.next
             link.pointee.waiter._withUnsafeGuaranteedRef { $0.hasEnded(failed: state == .failed) }
         }

@@ -1,9 +1,10 @@
-/// Tasks that wait for a condition of the script's own, in the order in which they came.
+/// A condition of `rl.condition`: its waiting tasks, in the order in which they began to wait.
 final class LuaCondition {
     /// The name of the wait in messages.
     var waitsIn: StaticString = "condition:wait"
 
-    // A waiter belongs to its fiber, which outlives its wait; it removes itself when the wait is over.
+    // Unowned: the waiter belongs to its fiber, which outlives the wait, and the waiter removes itself when the wait is
+    // over.
     private unowned(unsafe) var first: Waiter?
     private unowned(unsafe) var last: Waiter?
 
@@ -23,7 +24,7 @@ final class LuaCondition {
         waiter.neighbours = .init()
     }
 
-    /// The neighbours in the order.
+    /// A waiter's neighbours in the queue.
     struct Links {
         unowned(unsafe) var previous: Waiter?
         unowned(unsafe) var next: Waiter?

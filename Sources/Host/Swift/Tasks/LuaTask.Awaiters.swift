@@ -1,6 +1,6 @@
 extension LuaTask {
-    /// The waiters of a task, in the order in which they began to wait. Adding one takes constant time and removing one
-    /// O(log n), amortized, since a crowd that waits for one task may be cancelled one by one.
+    /// The waiters of a task, in the order in which they began to wait. Adding a waiter takes O(1) and removing one
+    /// O(log n), amortized: thousands of tasks may wait for one task and be cancelled one by one.
     struct Awaiters {
         private var entries: [(number: Int, waiter: Waiter?)] = []
         private var gone = 0
@@ -18,7 +18,7 @@ extension LuaTask {
                 let middle = (place + end) / 2
                 if entries[middle].number < waiter.number { place = middle + 1 } else { end = middle }
             }
-            // A list that is awaited may contain a task twice.
+            // The list that a waiter awaits may contain this task twice.
             while place < entries.count, entries[place].number == waiter.number {
                 if entries[place].waiter != nil { gone += 1 }
                 entries[place].waiter = nil

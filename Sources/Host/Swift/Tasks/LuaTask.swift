@@ -3,9 +3,9 @@ internal import RunLoops
 
 /// A task that a script has started.
 ///
-/// While the task runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well, its results
-/// become that userdata's user value, where they stay as long as a script may ask for them; an error value is anchored
-/// as long. The fiber is returned to the pool at once.
+/// While the task runs or waits, its fiber's stack holds its userdata, at index 2. When the task has ended well, its
+/// results become the userdata's user value, and stay there as long as a script can ask for them. An error value is
+/// anchored for the same time. The fiber is returned to the pool at once.
 final class LuaTask: FiberOwner {
     private unowned let host: LuaHost
     /// After the task has ended, the fiber belongs to another task, or to none.
@@ -19,15 +19,15 @@ final class LuaTask: FiberOwner {
     /// -1 if the task has failed.
     private(set) var results: Int32 = 0
     private(set) var isEnded = false
-    /// The number of this end among the ends of the state's tasks, counted from 1.
+    /// The sequence number, from 1, of this task's end among all ends of tasks and futures in this state.
     private(set) var endNumber = 0
     private var isCancelled = false
     private let origin: FiberOwner?
     override var guardian: FiberOwner? { origin }
     /// Whether the task's function is one of `rl.on_shutdown`.
     let isLast: Bool
-    /// Whether the task's error is reported at once, because the module that has made the task gives it to no other
-    /// code.
+    /// Whether the task's error is reported at once, because only the module that has made the task has a reference to
+    /// it.
     private var isUnheld = false
     /// Whether some code has received the error, or will.
     private(set) var isObserved = false
@@ -66,7 +66,7 @@ final class LuaTask: FiberOwner {
         return unsafe unsafeDowncast(owner, to: LuaTask.self)
     }
 
-    /// Notes that some code handles its error, if there is one.
+    /// Notes that some code handles the task's error, if there is one.
     func observe() { isObserved = true }
 
     /// Returns the failure of a task that has failed and was not cancelled.
@@ -80,7 +80,7 @@ final class LuaTask: FiberOwner {
     }
 
     override func ended(_ fiber: Fiber, results: Int32) {
-        // From now on only its userdata holds the task.
+        // From now on only the task's userdata retains the task.
         fiber.owner = nil
         if results < 0 { hasFailed(fiber) } else { keep(results, fiber.stack) }
         isEnded = true
@@ -104,7 +104,7 @@ final class LuaTask: FiberOwner {
     private func hasFailed(_ fiber: Fiber) {
         results = -1
         isObserved = awaiters.wantResults
-        // Copies the stack before closing to-be-closed variables changes it.
+        // Copy the stack now: closing the to-be-closed variables changes it.
         let trails = host.trails
         trail = trails.carried(by: fiber)
         error = trail?.error ?? trails.raised(on: fiber.stack, in: fiber, of: self, host.cause(of: fiber.stack))
@@ -116,13 +116,13 @@ final class LuaTask: FiberOwner {
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         // A task may have begun to await this one while its variables were being closed.
         isObserved = isObserved || awaiters.wantResults
-        // If the script has dropped the task, nobody will ask for the error: a collection of garbage finds out.
+        // If the script has dropped the task, no code can ask for the error. A garbage collection finds that out.
         if !isCancelled, !isObserved, !isUnheld { host.tasks.haveFailed(self) }
         reportIfUnheld()
     }
 
-    /// Declares that only the module that has made the task refers to it, and does not await it. So the loop reports
-    /// the task's error soon, even before a collection of garbage.
+    /// Declares that only the module that has made the task refers to it, and that this module does not await it. So
+    /// the loop reports the task's error soon, even before a collection of garbage.
     func becomeUnheld() {
         isUnheld = true
         reportIfUnheld()
@@ -196,7 +196,7 @@ extension LuaHost {
         return failure
     }
 
-    /// Reports tasks that have failed when the loop is done: nobody will await them any more.
+    /// Reports failed tasks when the loop is done, since no code will await them any more.
     public func reportFailures() {
         reportThreadFailures()
         existingPart(LuaTasks.self)?.reportFailures()

@@ -6,18 +6,18 @@ package final class LuaTasks: HostPart {
     private struct WeakTask { weak var task: LuaTask? }
 
     private var failed: [WeakTask] = []
-    /// The number of failed tasks at which the observed ones are removed.
+    /// When the list has this number of failed tasks, the observed tasks are removed from it.
     private var most = 64
     private var isLooking = false
     private var waits = 0
 
-    /// Returns the number of the wait for tasks that begins now, counted from 1.
+    /// Returns the sequence number, from 1, of a wait for tasks that begins now.
     func countWait() -> Int {
         waits += 1
         return waits
     }
 
-    /// Returns the number of the task that ends now, counted from 1.
+    /// Returns the sequence number, from 1, of a task's end that happens now.
     func countEnd() -> Int {
         host.ends += 1
         return host.ends
@@ -26,7 +26,8 @@ package final class LuaTasks: HostPart {
     /// Records a failed task. If the script has dropped the task, no code will ask for its error; a garbage collection
     /// then finds and reports it.
     func haveFailed(_ task: LuaTask) {
-        // A script may await any number of failed tasks before the loop looks for forgotten ones.
+        // A script may await any number of failed tasks before the loop next looks for forgotten tasks: remove the
+        // awaited ones here, too.
         if failed.count >= most {
             removeObserved()
             most = max(64, 2 * failed.count)
@@ -35,8 +36,8 @@ package final class LuaTasks: HostPart {
         findForgotten()
     }
 
-    /// Collects garbage soon, but not too often. Other forgotten tasks are found by the collections while the loop
-    /// sleeps, by those of Lua itself, or at the end of the loop.
+    /// Collects garbage soon, but not too often, to find forgotten tasks. Collections before sleeps, Lua's own
+    /// collections, and the end of the loop find the others.
     func findForgotten() {
         guard !isLooking else { return }
         guard host.part(LuaMemory.self).mayCollect else { return host.part(LuaMemory.self).collectSoon() }

@@ -1,14 +1,14 @@
 internal import Lua
 
-/// The `rl.mutex`. A mutex lies in its userdata, whose user value is the first of its `Held`; each of these refers to
-/// the next one by a user value. So a place stays taken if the script drops the object without unlocking, and messages
-/// can still name its holder.
+/// A mutex of `rl.mutex`, stored in its userdata. The userdata's user value is the first of the mutex's `Held` objects,
+/// which form a linked list through their user values. So if a script drops a `Held` without unlocking, the place stays
+/// taken, and messages can still name its holder.
 struct Mutex {
     private(set) var waiters = WaitQueue()
     /// The number of free places. While this number is not 0, no task waits.
     private(set) var free: Int
     let places: Int
-    /// Whether one task may hold it only once.
+    /// Whether a task may hold the mutex only once.
     let isExclusive: Bool
 
     init(places: Int?) {
@@ -42,16 +42,17 @@ struct Mutex {
     }
 }
 
-/// A place of a mutex that a task holds, or waits for. The struct lies in its userdata, whose creation site is that of
-/// the call of `lock`.
+/// A place of a mutex that a task holds or waits for. The struct is in a userdata, whose creation site is the call of
+/// `lock`.
 struct Held {
     enum State: UInt8 { case waiting, held, released }
 
     var state = State.waiting
-    /// Whether a task has locked it, rather than a callback or a chunk; and the creation site of that code.
+    /// Whether a task holds the place, rather than a callback or a chunk; `owner` is the creation site of that task,
+    /// callback or chunk.
     var isTasks = false
     var owner: UInt32 = 0
-    /// The number of that fiber.
+    /// The number of the fiber that holds the place.
     var fiber = 0
 
     enum Value: Int, UserValue {
@@ -59,10 +60,10 @@ struct Held {
         static let labels: [StaticString] = ["mutex", "previous", "next"]
     }
 
-    // In the following functions, the stack has the mutex at one index and the place at another. None of these
-    // allocates memory, so none can fail.
+    // In the following functions, the stack has the mutex at one index and the place (the userdata of a `Held`) at
+    // another. These functions allocate no memory, so they cannot fail.
 
-    /// Notes that the place is held, as the first one of the mutex.
+    /// Marks the place as held, and puts it at the front of the mutex's list.
     static func take(_ stack: Stack, place: Int32, mutex: Int32) {
         stack.pushUserValue(Mutex.Value.first.number, of: mutex)
         if stack.type(-1) == .userdata {

@@ -36,7 +36,7 @@ package enum TaskBinding {
         return try makeFromTable(call)
     }
 
-    /// (fn, …): makes a task for which the running one waits. The new task keeps the loop alive if the running one
+    /// (fn, …): starts a task for which the running task waits. The new task keeps the loop alive if the running task
     /// does.
     static func makeChild(_ call: Call) throws(Misuse) -> Int32 {
         try make(call, site: call.site, keepsAlive: call.luaHost.current?.isBackground != true)
@@ -110,8 +110,8 @@ package enum TaskBinding {
         return call.nothing()
     }
 
-    /// (timer or port, boolean): sets whether the loop only serves the object but does not keep running for it, because
-    /// only background tasks wait for it.
+    /// (timer or port, boolean): sets whether the object is in the background: only background tasks wait for it, so
+    /// the loop serves it but does not keep running for it.
     static func setBackground(_ call: Call) -> Int32 {
         let isOn = call.boolean(2)
         if let box = call.stack.box(1, Kinds.timer) {
@@ -144,8 +144,8 @@ package enum TaskBinding {
         return task.results < 0 ? call.raiseValue() : call.values(count)
     }
 
-    /// task:traceback(): Returns the traceback of a waiting or running task, or the failure of a failed one; nil
-    /// otherwise.
+    /// task:traceback(): Returns the traceback of a waiting or running task, or the failure of a failed task; nil for
+    /// other tasks.
     private static func traceback(_ task: LuaTask, _ call: Call) -> Int32 {
         guard !task.isEnded else { return task.failure.map { call.answer($0.traceback) } ?? call.answerNil() }
         let fiber = task.fiber

@@ -2,8 +2,8 @@ internal import Linux
 package import Lua
 internal import RunLoops
 
-/// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and the basis of `rl.timeout`, `rl.first_of`, `rl.all_of` and
-/// `rl.backoff`.
+/// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and functions for the Lua parts of `rl.timeout`, `rl.first_of`,
+/// `rl.all_of` and `rl.backoff`.
 enum WaitBinding {
     /// rl.sleep(seconds)
     static func sleep(_ call: Call) throws(Misuse) -> Int32 {
@@ -19,7 +19,7 @@ enum WaitBinding {
         }
     }
 
-    /// (seconds, site): sleeps for a backoff that was made there.
+    /// (seconds, site): sleeps for a backoff object with this creation site.
     static func backOff(_ call: Call) throws(Misuse) -> Int32 {
         let duration = try call.argument(1, Seconds.self)
         switch call.beginWait(in: "backoff:wait", cancel: Waiter.cancel) {
@@ -37,7 +37,7 @@ enum WaitBinding {
         static func read(_ stack: Stack, _ index: Int32) -> Int64? { Seconds.read(stack, index) }
     }
 
-    // The prelude calls these: (fd, timeout) -> events, or nil if the time is over, or the system's refusal.
+    // The prelude calls these: (fd, timeout) -> events; nil if the time is over; or the system's error.
 
     static func waitReadable(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .read, "rl.wait_readable", call) }
     static func waitWritable(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .write, "rl.wait_writable", call) }
@@ -65,8 +65,8 @@ enum WaitBinding {
 
     // The prelude calls these with (tasks and futures, timeout). The result is the position of the first one that ends
     // or, in rl.all_of, of the first one that fails. It is 0 if all have ended without an error, and nil if the time is
-    // over. False also means that the time is over, but one of the tasks has been given its result, and goes on in this
-    // pass.
+    // over. False also means that the time is over, but that one of the tasks has received its result already, and goes
+    // on in this pass.
 
     static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }
     static func firstOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.first_of", call) }
@@ -114,11 +114,11 @@ extension Call {
         case refused(Int32)
     }
 
-    /// Makes the running task wait, unless it may not, or was cancelled while it ran.
+    /// Makes the running task wait, unless it must not wait here or was cancelled while it ran.
     ///
     /// - Parameters:
     ///   - name: the function that waits, for messages.
-    ///   - cancel: called if the task is cancelled meanwhile. A closure that captures nothing costs nothing.
+    ///   - cancel: called if the task is cancelled meanwhile. A closure that captures nothing allocates nothing.
     package func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> WaitStart {
         withHost { beginWait(in: name, $0, cancel: cancel) }
     }
@@ -134,7 +134,7 @@ extension Call {
     /// Whether the running task may wait now.
     package var mayWait: Bool { withHost { $0.reason(notToWaitIn: stack) == nil } }
 
-    /// Returns the error if the running task may not wait, or was cancelled while it ran; nil if it may wait.
+    /// If the running task must not wait here, or was cancelled while it ran, returns the error; nil if it may wait.
     package func refusalToWait(in name: StaticString) -> Int32? { withHost { refusalToWait(in: name, $0) } }
 
     private func refusalToWait(in name: StaticString, _ host: LuaHost) -> Int32? {
@@ -163,7 +163,7 @@ extension LuaHost {
         case .waiting:
             guard let cancelWait = fiber.cancelWait, fiber.stack.reserve(4) else { return false }
             if Waiter.isWoken(fiber) {
-                // The task has already been given its result, which would be lost.
+                // The task has received the result of its wait, which would be lost if the error were raised now.
                 fiber.isToBeCancelled = true
                 return true
             }

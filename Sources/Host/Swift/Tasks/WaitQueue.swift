@@ -8,8 +8,8 @@ struct WaitLink {
     init(_ waiter: Waiter) { self.waiter = .passUnretained(waiter) }
 }
 
-/// Tasks that wait for an object, in the order in which they came. The queue lies in the object's userdata, whose
-/// memory begins as zeros: an empty queue.
+/// Tasks that wait for an object, in the order in which they began to wait. The queue is stored in the object's
+/// userdata. New memory of a userdata is zero, which means an empty queue.
 struct WaitQueue {
     private(set) var first: UnsafeMutablePointer<WaitLink>?
     private var last: UnsafeMutablePointer<WaitLink>?

@@ -5,30 +5,32 @@ package import RunLoops
 /// Everything a fiber needs for waiting. The waiter is made at the first wait and reused, so that later waits allocate
 /// nothing. A fiber waits for one thing at a time, and possibly for a time limit.
 package final class Waiter: RunLoop.ItemOwner {
-    /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
+    /// Two timers. While one fires and its callback runs the fiber, the fiber may already sleep again with the other
+    /// timer.
     private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
     private let sleepers: Sleepers
     let fiber: Fiber
     /// The timer that is to end the wait.
     private var timer: UnsafeMutablePointer<RunLoop.TimerNode>?
-    /// The kind of event for which it waits, besides the time limit.
+    /// The kind of event that the fiber waits for, besides the time limit.
     fileprivate(set) var purpose = Purpose.time
     private var awaited: [Awaited] = []
     /// The mode that ran when the wait began, unless it is a common one.
     private var beganIn: RunLoop.Mode?
-    /// The queue of the future or mutex for which it waits, and its place there.
+    /// The queue of the future or mutex that the fiber waits for, and the waiter's link in that queue.
     private var queue: UnsafeMutablePointer<WaitQueue>?
     private var link: UnsafeMutablePointer<WaitLink>?
-    /// The waiter's places in the queues of several futures.
+    /// The waiter's links in the queues of several futures.
     private var links: [(link: UnsafeMutablePointer<WaitLink>, future: Future.Pointer)] = []
-    /// The number of this wait among all waits for tasks of the state: the waiters of a task are sorted by it.
+    /// The sequence number of this wait among all waits for tasks in this state. The waiters of a task are sorted by
+    /// it.
     private(set) var number = 0
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?
     private var condition: LuaCondition?
-    /// The waiter's place in the queue of a condition.
+    /// The waiter's links in the queue of a condition.
     var neighbours = LuaCondition.Links()
-    /// The number of values with which it was woken, on top of its fiber's stack; -1 if it was not woken.
+    /// The number of values with which the fiber was woken; they are on top of its stack. -1 if it was not woken.
     private var given: Int32 = -1
     /// The number of tasks at the head of the list that are known to have ended.
     private var endedCount: Int32 = 0
@@ -45,11 +47,11 @@ package final class Waiter: RunLoop.ItemOwner {
         case mutex
         /// The end of one of several tasks.
         case anyOf
-        /// A signal of the script's own.
+        /// A wake-up of a condition, by the script.
         case condition
         /// The end of several tasks, or the first failure among them.
         case allOf
-        /// Another event, whose source ends the wait itself, unless the time limit comes first.
+        /// Another event. The source of the event ends the wait, unless the time limit comes first.
         case other
     }
     private var timedOut: ((Fiber, LuaHost) -> Void)?
@@ -68,7 +70,7 @@ package final class Waiter: RunLoop.ItemOwner {
 
     /// Returns the fiber's own waiter.
     package static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
-        // No other code sets the fiber's sleeper.
+        // The fiber's sleeper is always a Waiter: no other code sets it.
         if let waiter = existing(fiber) { return waiter.takeUnretainedValue() }
         let waiter = Waiter(host.sleepers, fiber)
         fiber.setSleeper(waiter)
@@ -85,7 +87,7 @@ package final class Waiter: RunLoop.ItemOwner {
     @inline(__always)
     static func existing(_ fiber: Fiber) -> Unmanaged<Waiter>? { fiber.sleeper.map { .fromOpaque($0.toOpaque()) } }
 
-    /// Ends a wait without letting the fiber go on: for `Interpreter.beginWait`.
+    /// Ends a wait without resuming the fiber. A `cancel` function for `Interpreter.beginWait`.
     package static func cancel(_ fiber: Fiber) {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.stop() }
     }
@@ -104,8 +106,9 @@ package final class Waiter: RunLoop.ItemOwner {
         host.addToWaitingModes(node)
     }
 
-    /// Limits a wait that something else ends: after this many nanoseconds it calls `timedOut`, which has to let the
-    /// fiber go on. Code that ends the wait earlier calls `cancel`. A closure that captures nothing costs nothing.
+    /// Sets a time limit for a wait that something else ends. At the limit, in nanoseconds from now, the waiter calls
+    /// `timedOut`, which must resume the fiber. Code that ends the wait earlier calls `cancel`. A closure that captures
+    /// nothing allocates nothing.
     package func limit(
         _ nanoseconds: Int64, _ host: LuaHost, keepsAlive: Bool = true, timedOut: @escaping (Fiber, LuaHost) -> Void
     ) {
@@ -155,8 +158,8 @@ package final class Waiter: RunLoop.ItemOwner {
         condition.append(self)
     }
 
-    /// Ends the waiter's wait on a condition with the top values of a stack, which move to the fiber. The fiber goes on
-    /// in a request of its own.
+    /// Ends the waiter's wait on a condition. The top values of `stack` move to the fiber, as the results of its wait.
+    /// The fiber goes on in a request of its own.
     ///
     /// - Returns: false if there is no memory; then nothing has changed, and the values stay.
     func wake(with count: Int32, from stack: Stack) -> Bool {
@@ -170,12 +173,12 @@ package final class Waiter: RunLoop.ItemOwner {
         return true
     }
 
-    /// Whether the waiting fiber has been given its result, and will go on.
+    /// Whether the waiting fiber has its result already, and will go on soon.
     static func isWoken(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.given >= 0 } ?? false
     }
 
-    /// Whether a waiting fiber waits for the answer of a future, perhaps for that of one among several.
+    /// Whether a waiting fiber waits for the answer of a future, or for the first answer of several futures.
     static func awaitsFuture(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .future || !$0.links.isEmpty } ?? false
     }
@@ -206,12 +209,13 @@ package final class Waiter: RunLoop.ItemOwner {
         stop()
         let host = sleepers.host
         guard !host.isClosed, fiber.stack.reserve(4) else { return }
-        // Index 1 is not the table of anchors here: the stack's frame is that of the waiting function.
+        // Do not use `pushAnchored`: index 1 of this stack is the first argument of the waiting function, not the table
+        // of anchors.
         host.push(fiber.stack, slot: host.texts.slot(of: events))
         host.resume(fiber, arguments: 1)
     }
 
-    /// Returns what the waiter waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to
+    /// Returns what the fiber waits for, and the time left until the limit: "task made at app.lua:3", "fd 5, 1.8 s to
     /// go".
     func detail(_ now: Int64, _ host: LuaHost) -> String? {
         var parts = awaited.filter { !$0.isEnded }.map { $0.title(host) }
@@ -223,7 +227,7 @@ package final class Waiter: RunLoop.ItemOwner {
 
     // MARK: The end of the wait
 
-    /// Forgets everything that the waiter waits for.
+    /// Ends all registrations of this wait: timers, queues, and ports.
     func stop() {
         timer?.invalidate()
         timer = nil
@@ -284,17 +288,19 @@ package final class Waiter: RunLoop.ItemOwner {
         }
     }
 
-    /// Called when a task or future that it waits for has ended. The fiber goes on in a request of its own: otherwise
-    /// the ends of a chain of tasks, each awaiting the next, would nest on the stack.
+    /// Called when a task or future that the fiber waits for has ended. The fiber goes on in a request of its own.
+    /// Otherwise, in a chain of tasks that each await the next one, each end would resume the next task inside itself,
+    /// and fill the stack.
     func hasEnded(failed: Bool) {
         guard wakeUp == nil, purpose != .allOf || failed || haveAllEnded() else { return }
         wakeUp = sleepers.owner._withUnsafeGuaranteedRef { host in
-            // If the task awaits another task, it may also go on in the mode in which that task ends.
+            // If the fiber awaits tasks, it may also go on in the mode in which the awaited task ends.
             host.performForWaiters(fiber.context, beganIn, alsoHere: purpose != .future)
         }
     }
 
-    /// Skips the tasks that were seen to have ended: without that, each of many ends would visit all earlier ones.
+    /// Skips tasks at the head of the list that are known to have ended. Otherwise each of n ends would visit all
+    /// earlier tasks.
     private func haveAllEnded() -> Bool {
         while endedCount < awaited.count, awaited[Int(endedCount)].isEnded { endedCount += 1 }
         return endedCount == awaited.count
@@ -320,7 +326,7 @@ package final class Waiter: RunLoop.ItemOwner {
         let host = sleepers.host
         if purpose == .results, case .task(let task)? = awaited.first {
             guard stack.reserve(8) else { return }
-            // Index 1 is the task's userdata, on which `await` was called.
+            // If index 1 is the task's userdata, `await` was called on the task.
             let isTheTask = stack.object(1, Kinds.task, as: LuaTask.self) === task
             if let error = task.error { host.trails.pass(error, task.trail, to: fiber, stack) }
             if task.hasFailed { stack.pushRaiseMark() }
@@ -333,7 +339,7 @@ package final class Waiter: RunLoop.ItemOwner {
         }
     }
 
-    /// Lets the fiber go on with the answer of the future, on whose userdata it has called `await`.
+    /// Lets the fiber go on with the future's answer. The fiber has called `await` on the future's userdata.
     private func deliverAnswer() {
         timer?.invalidate()
         timer = nil
@@ -367,10 +373,11 @@ package final class Waiter: RunLoop.ItemOwner {
     fileprivate func timeIsOver(_ host: LuaHost) {
         timer = nil
         guard purpose != .time else { return host.resume(fiber, arguments: 0) }
-        // The tasks have ended at the same moment.
+        // The tasks have ended at the same moment as the time limit, and win.
         if wakeUp != nil { return }
         let other = purpose == .other ? timedOut : nil
-        // `rl.timeout` lets a task go on that has been given its result, such as a value of a channel.
+        // If an awaited task has received its result already, such as a value of a channel, `rl.timeout` lets that task
+        // go on.
         if purpose == .anyOf, awaited.contains(where: \.isWoken) {
             stop()
             guard fiber.stack.reserve(4) else { return }
@@ -398,7 +405,7 @@ final class Sleepers: RunLoop.TimerOwner {
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         owner._withUnsafeGuaranteedRef { host in
             guard !host.isClosed else { return }
-            // Invalidated first: the task may run the loop now, and that run must not go on for a sleep that is over.
+            // Invalidate the timer first: the task may run the loop now, and this timer must not keep that run going.
             node.invalidate()
             Self.waiter(node.pointee.context)?._withUnsafeGuaranteedRef { $0.timeIsOver(host) }
         }

@@ -4,12 +4,12 @@ internal import Lua
 internal import RunLoops
 import Synchronization
 
-/// A thread with a Lua state and a run loop of its own, as all threads see it.
+/// A thread with a Lua state and a run loop of its own. All threads can use this object.
 package final class LuaThread: Sendable {
     package let name: String
-    /// The place where a script has started it.
+    /// The place where a script has started the thread.
     package let site: String?
-    /// Whether the program waits for its end.
+    /// Whether the program waits for the thread's end.
     let keepsAlive: Bool
     /// Whether the thread runs the functions of a pool, which may block.
     let isOfPool: Bool
@@ -22,7 +22,7 @@ package final class LuaThread: Sendable {
     /// The result of the thread's function.
     enum Outcome: Sendable {
         case results(Parcel)
-        /// Includes the error value, if that can be sent.
+        /// The error value, if it can be sent to other threads, and the failure.
         case failure(Parcel?, Failure)
 
         var isFailure: Bool { if case .failure = self { true } else { false } }
@@ -33,14 +33,14 @@ package final class LuaThread: Sendable {
         var isObserved = false
         var isCancelled = false
         var isShielded = false
-        /// The text of the limit that has ended it.
+        /// The text of the limit that has ended the thread.
         var limit: String?
-        /// The number by which its running code is cancelled, while it can be.
+        /// The number by which the thread's running code can be cancelled; 0 while it cannot.
         var code: UInt = 0
         var waiters: [@Sendable () -> Void] = []
-        /// The thread for whose end its function waits.
+        /// The thread that this thread's function waits for.
         var waitsFor: LuaThread?
-        /// The number of states that have a userdata for it.
+        /// The number of states that have a userdata for the thread.
         var references = 0
     }
 
@@ -52,17 +52,18 @@ package final class LuaThread: Sendable {
         let ignoresEnvironment: Bool
         let warns: Bool
         let batteries: @Sendable () -> [Battery]
-        /// Receives errors that nobody in the thread handles.
+        /// Receives errors that no code of the thread handles.
         let report: @Sendable (Failure, Parcel?) -> Void
         let world: ThreadWorld
     }
 
-    /// nil: without limit.
+    /// The limits of a thread; nil means no limit.
     struct Limits: Sendable {
         var memory: Int?
         var processorTime: Double?
 
-        /// Returns the limits of a thread that a thread with these limits starts with limits of its own.
+        /// If a thread with these limits starts another thread and requests limits for it: returns the smaller limit of
+        /// each kind.
         func narrowed(by own: Limits) -> Limits {
             func least<Value: Comparable>(_ one: Value?, _ other: Value?) -> Value? {
                 guard let one, let other else { return one ?? other }
@@ -87,7 +88,7 @@ package final class LuaThread: Sendable {
     var outcome: Outcome? { state.withLock { $0.outcome } }
     package var isAlive: Bool { outcome == nil }
 
-    /// Returns the outcome for a caller that will deal with it; nil while the thread runs.
+    /// Returns the outcome, and marks a failure as handled; nil while the thread runs.
     func observe() -> Outcome? {
         state.withLock { state in
             if state.outcome != nil { state.isObserved = true }
@@ -107,7 +108,7 @@ package final class LuaThread: Sendable {
         }
     }
 
-    /// Adds 1 or -1 to the number of states that have the thread. Returns the number.
+    /// Adds 1 or -1 to the number of states that have the thread. Returns the new number.
     @discardableResult
     func refers(_ change: Int) -> Int {
         state.withLock { state in
@@ -126,9 +127,10 @@ package final class LuaThread: Sendable {
     }
 
     /// Notes that the thread's function waits for another thread's end. Returns false if the other thread waits for
-    /// this one, directly or through further threads, since neither would ever end.
+    /// this thread, directly or through further threads: then neither thread would ever end.
     func waits(for other: LuaThread?) -> Bool {
-        // Under one lock: of two threads that check each other at the same moment, neither would see the other waiting.
+        // Check and store under one lock. Otherwise two threads that begin to wait for each other at the same moment
+        // would not notice each other.
         Self.waiting.withLock { _ in
             var next = other
             while let thread = next {
@@ -147,7 +149,7 @@ package final class LuaThread: Sendable {
     /// Asks the thread to end: cancels its waiting tasks, stops its loop, and interrupts its running code.
     package func cancel() {
         state.withLock { $0.isCancelled = true }
-        // For a thread that waits, the request below is enough, since it wakes the loop.
+        // If the thread's loop waits, the request below is enough, since it wakes the loop.
         let isBusy = !handle.isWaiting
         defer {
             state.withLock { state in
@@ -161,7 +163,7 @@ package final class LuaThread: Sendable {
         handle.stop()
     }
 
-    /// From now on, nothing interrupts the thread's code or cancels its waits: it does its last work. Called on the
+    /// Protects the thread's last work: from now on nothing interrupts its code or cancels its waits. Called on the
     /// thread itself.
     func shield() {
         state.withLock { state in
@@ -198,8 +200,8 @@ package final class LuaThread: Sendable {
         state.withLock { if $0.code != 0 { Interpreter.cancelRunning($0.code) } }
     }
 
-    /// The C function that keeps the thread from ending after `cancel`, which nothing can interrupt: "in string.find,
-    /// called at app.lua:3, for 5 s". nil if there is none.
+    /// If a C function, which nothing can interrupt, keeps the thread from ending after `cancel`, returns a text: "in
+    /// string.find, called at app.lua:3, for 5 s". Otherwise nil.
     var whereItIsStuck: String? {
         let tenth: Int64 = 100_000_000
         return state.withLock { state in
@@ -228,12 +230,12 @@ package final class LuaThread: Sendable {
     ///
     /// - Throws: the system's error.
     func begin(_ start: Start) throws(SystemError) {
-        // Called on the starting thread: the world must count the new thread before the starting thread can sleep.
+        // Call this on the starting thread: the world must count the new thread before the starting thread can sleep.
         let makePoller = try start.world.expectThread()
         Self.wereAny.store(true, ordering: .releasing)
         Self.alive.withLock { $0[ObjectIdentifier(self)] = self }
         do throws(SystemError) {
-            // The stack is as large as the main thread's, for which Lua's limits on nesting are made.
+            // The stack is as large as the main thread's: Lua's limits on nesting assume that size.
             try Linux.Thread(name, stackSize: 8 << 20) { [self] in run(start, makePoller) }
         } catch {
             Self.alive.withLock { $0[ObjectIdentifier(self)] = nil }
@@ -250,7 +252,7 @@ package final class LuaThread: Sendable {
             host.threads.world = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
             host.onUncaught = { [self] host, failure in
-                // A task that was cancelled because the thread is to end has not failed.
+                // If the thread was asked to end, a task that was cancelled for this has not failed.
                 if failure.cause == .cancelled, isCancelled { return }
                 var failure = failure
                 failure.thread = failure.thread ?? name
@@ -295,7 +297,8 @@ package final class LuaThread: Sendable {
     }
 
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
-        // The objects that a start makes stay: one collection after it costs less than one at each growth by a fifth.
+        // Stop the collector during the start, whose objects all stay alive: one collection afterwards costs less than
+        // one at each growth by a fifth.
         host.stopCollector()
         if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
             return .failure(nil, Failure(message))
@@ -335,8 +338,8 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        // The loop is served until it has nothing left, as after a script. After a stop, the loop is served only until
-        // the function ends.
+        // Run the loop until it holds nothing, as after a script. After a stop, run the loop only until the function
+        // ends.
         host.isInLastRun = true
         if task.hasEnded {
             let hasFailed = result.withLock { $0?.isFailure } != false
@@ -348,7 +351,7 @@ package final class LuaThread: Sendable {
             if task.hasEnded ? host.loop.isEmpty(in: .default) : ended == .finished { break }
         }
         if !isCancelled, !host.threads.endsWithFunction, host.cancelBackgroundTasks() { host.loop.run() }
-        // The last work of a pool's thread may wait, whatever has stopped the loop.
+        // The last work of a pool's thread may wait even if the loop was stopped.
         host.threads.endsWithFunction = true
         while isCancelled, isOfPool, !task.hasEnded, host.loop.run() != .finished {}
         let mayWait = isShielded

@@ -30,7 +30,8 @@ enum ThreadBinding {
             }
         ]))
 
-    /// (thread): Returns the text of the limit that ends a thread, which the caller reports; nil if there is none.
+    /// (thread): If a limit ends the thread, returns the text of the limit, which the caller must report; otherwise
+    /// nil.
     static func limit(_ call: Call) -> Int32 {
         call.answer(call.stack.object(1, Kinds.thread, as: LuaThread.Reference.self)?.thread.takeLimit())
     }
@@ -48,7 +49,7 @@ enum ThreadBinding {
         guard let function = call.takeParcel() else { throw .noMemory }
         let own = LuaThread.Limits(
             memory: try call.isMissing(5) ? nil : memory(call), processorTime: try call.seconds(6, "field 'cpu'"))
-        // A thread with limits cannot get rid of them in a thread of its own.
+        // A thread with limits must not escape them by starting a thread without limits.
         let limits = host.thread?.limits.narrowed(by: own) ?? own
         let thread: LuaThread
         let isOfPool = call.string(2) == "pool"
@@ -69,7 +70,7 @@ enum ThreadBinding {
         let handle = host.loop.handle
         let report = host.reportFromThreads()
         thread.whenEnded {
-            // A failure that no task awaits must be reported: see LuaTasks.
+            // If the thread has failed and no task awaits it, the failure must be reported: see LuaTasks.
             guard thread.unobserved != nil else { return }
             let isTaken = handle.perform { loop in (loop.userInfo as? LuaHost)?.hasFailed(thread) }
             if !isTaken { thread.reportIfForgotten(report) }
@@ -109,7 +110,8 @@ enum ThreadBinding {
         }
         if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
         guard thread !== host.thread else { throw Misuse("a thread cannot wait for its own end") }
-        // Only the thread's function decides when the thread ends; its other tasks may wait for any thread.
+        // The check for circles concerns the thread's function only, since a thread ends with it. Other tasks of the
+        // thread may wait for any thread.
         let isFunction = host.thread != nil && host.current?.owner is MainTask
         if isFunction, timeout == nil, host.thread?.waits(for: thread) == false {
             throw Misuse("thread \"\(thread.name)\" waits for the end of this one")
@@ -146,8 +148,8 @@ extension Call {
 }
 
 extension LuaThread {
-    /// A thread as one state's userdata holds it. When the last reference is gone, no script can ask for the thread's
-    /// failure.
+    /// A state's reference to a thread, which the thread's userdata holds. When the last reference is gone, no script
+    /// can ask for the thread's failure.
     final class Reference {
         let thread: LuaThread
         private unowned let host: LuaHost
@@ -162,13 +164,13 @@ extension LuaThread {
         deinit {
             thread.refers(-1)
             let threads = host.threads
-            // After the state is closed, the loop accepts no requests: the main thread gets the report.
+            // After the state is closed, its loop accepts no requests, so send the report to the main thread.
             guard !host.isClosed else {
                 if let report = threads.report { thread.reportIfForgotten(report) }
                 return
             }
-            // Since the last strong reference to this object was released, a new object for the thread may have been
-            // made.
+            // A new `Reference` for the thread may exist already, made after the last strong reference to this one was
+            // released.
             let key = ObjectIdentifier(thread)
             if threads.references[key]?.reference == nil { threads.references[key] = nil }
             // A finalizer may be running, so the report, which calls Lua, waits for the next pass.
@@ -178,7 +180,8 @@ extension LuaThread {
         }
     }
 
-    /// Reports the thread's failure if nobody can ask for it: if no state has the thread any more, or only its pool.
+    /// Reports the thread's failure if no script can ask for it: if no state has the thread any more, or only its pool
+    /// has it.
     func reportIfForgotten(_ report: (Failure, Parcel?) -> Void) {
         guard refers(0) == 0 || isOfPool, let (failure, value) = unobserved else { return }
         _ = observe()
@@ -188,14 +191,14 @@ extension LuaThread {
     struct WeakReference { weak var reference: Reference? }
 }
 
-/// The threads that a state knows, its own among them.
+/// The threads that a state knows, including the thread on which the state runs.
 package final class LuaThreads: HostPart {
     /// The thread on which the state runs; nil on the main thread.
     var own: LuaThread?
     /// Whether the latest run that the script has begun was stopped: stopping a run in a thread's function ends the
     /// thread.
     var wasStopped = false
-    /// Whether the thread's loop was stopped: nothing is served after its function has ended.
+    /// Whether the thread's loop was stopped. The thread then ends with its function, and serves no further items.
     var endsWithFunction = false
     /// The name of its thread.
     package var ownName: String? { own?.name }
@@ -203,11 +206,11 @@ package final class LuaThreads: HostPart {
     var count = 0
     /// Keeps the loop running until all threads have ended.
     var source: RunLoop.Source?
-    /// Entries are removed with the references, so that a thread's memory does not outlive all use of it.
+    /// When a `Reference` is deallocated, its entry is removed, so that the memory of the thread is freed, too.
     var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
-    /// In a thread: receives errors that nobody handles there.
+    /// In a thread: receives errors that no code of the thread handles.
     var report: (@Sendable (Failure, Parcel?) -> Void)?
-    /// The world of new threads.
+    /// The world (clock and poller) of new threads.
     package var world = ThreadWorld()
 }
 
@@ -239,14 +242,14 @@ extension LuaHost {
     }
 
     func requireRunloop() -> String? {
-        // Works even if the script has removed `require`.
+        // `requireRunloop` works even if the script has removed `require`.
         if hasOpenedRunloop { return nil }
         if let message = load(.text("require 'runloop'", name: "=[rlhost]")) { return message }
         return stack.call(arguments: 0, results: 0) ? nil : popMessage()
     }
 
-    /// Called when a thread that this state has started has failed. If a state still has it, a collection of garbage
-    /// may release it.
+    /// Called when a thread that this state has started has failed. If a state still has the thread, a garbage
+    /// collection may find that no script refers to it any more.
     fileprivate func hasFailed(_ thread: LuaThread) {
         thread.reportIfForgotten { report($0, value: $1) }
         if thread.unobserved != nil { tasks.findForgotten() }
@@ -266,10 +269,10 @@ extension LuaHost {
         return hasFailed
     }
 
-    /// The handles of the scripts' threads that are alive.
+    /// The loop handles of all living threads that scripts have started.
     package static var handlesOfThreads: [RunLoop.Handle] { LuaThread.all.map(\.handle) }
 
-    /// The handles with the threads' names.
+    /// The names of these threads, with their loop handles.
     package static var threadsByName: [(String, RunLoop.Handle)] { LuaThread.all.map { ($0.name, $0.handle) } }
 
     /// Whether there are threads for whose end the program waits.
@@ -278,12 +281,12 @@ extension LuaHost {
     /// Whether there was ever a thread.
     public static var hadThreads: Bool { LuaThread.wasAny }
 
-    /// Runs the loop, in the default mode, until one of the threads has ended and nothing else is left.
+    /// Runs the loop, in the default mode, until one of the threads has ended and the loop holds nothing else.
     ///
     /// - Parameters:
-    ///   - threads: the threads that were alive when the caller looked. A thread that has ended since then does not end
-    ///     the run, which then only serves the items that are left in the loop.
-    ///   - stopping: stops the run when one of the threads has ended, whatever is left.
+    ///   - threads: the threads that were alive when the caller checked. If one of them has ended since then, that does
+    ///     not end the run; the run then only serves the remaining items of the loop.
+    ///   - stopping: whether to stop the run when one of the threads has ended, even if the loop holds other items.
     /// - Returns: true if the run ended by itself, false if it was stopped.
     package func runUntilThreadsEnd(_ threads: [LuaThread] = LuaThread.all, stopping: Bool = false) -> Bool {
         let waitedFor = threads.filter(\.keepsAlive)
@@ -304,7 +307,8 @@ extension LuaHost {
         return loop.run() == .finished
     }
 
-    /// Asks the living threads to stop, and waits for them. Returns the names of those that have not stopped in time.
+    /// Asks all living threads to stop, and waits for them. Returns the names of the threads that have not stopped in
+    /// time.
     ///
     /// - Parameters:
     ///   - seconds: real seconds for threads that a C function keeps from ending, or that do their last work.
@@ -324,10 +328,10 @@ extension LuaHost {
             }
             Linux.Thread.pause(milliseconds: 1)
             pauses += 1
-            // Some of these threads may be new: another thread may have started them meanwhile.
+            // Also cancel new threads, which other threads may have started meanwhile.
             for thread in LuaThread.all where !thread.isCancelled { thread.cancel() }
-            // A thread that does not react is in a system call, or about to enter one. Give the call time to return by
-            // itself, which does no harm.
+            // A thread that does not react is in a system call, or about to enter one. First give the call time to
+            // return by itself, and interrupt it only now and then.
             guard pauses % 20 == 0 else { continue }
             Interpreter.letCallsFail(true)
             for thread in LuaThread.all { thread.wakeFromCall() }

@@ -7,7 +7,7 @@ final class ThreadRequest: Sendable {
     private let state = Lock(State())
     /// The number of the request's name in recordings; 0 for the general name.
     let label: UInt32
-    /// The place of the call that has made it, if somebody waits for its results.
+    /// The position in the script of the call that has made the request, if a task waits for its results.
     let site: String?
 
     init(label: UInt32, site: String? = nil) {
@@ -21,7 +21,8 @@ final class ThreadRequest: Sendable {
         var withdraw: (@Sendable () -> Void)?
     }
 
-    /// The request's place in a loop. If a loop that has ended drops the place, the request is no longer queued.
+    /// Represents the request in the other loop's queue. When that loop ends, it drops this object, and the request is
+    /// no longer queued.
     final class Place: Sendable {
         let request: ThreadRequest
         init(_ request: ThreadRequest) { self.request = request }
@@ -30,8 +31,8 @@ final class ThreadRequest: Sendable {
 
     var isQueued: Bool { state.withLock { $0.isQueued } }
 
-    /// Marks the request as begun. Returns whether the request is to be performed: it begins for the first time, and
-    /// was not cancelled.
+    /// Marks the request as begun. Returns true if the request must be performed: if it had not begun before and was
+    /// not cancelled.
     @discardableResult
     func begin() -> Bool {
         state.withLock { state in
@@ -92,7 +93,7 @@ final class Reply: @unchecked Sendable {
 }
 
 extension LuaHost {
-    /// Runs a request that another thread has sent.
+    /// Performs a request that another thread has sent.
     func run(_ function: Parcel, for request: ThreadRequest, reply: Reply?) {
         guard !isClosed, request.begin() else { return }
         guard let count = function.unpack(onto: stack) else {

@@ -5,8 +5,8 @@ package import RunLoops
 package struct ThreadWorld: Sendable {
     /// The reason why no more threads may begin.
     package typealias Refusal = SystemError
-    /// Called on the thread that starts a new one. The function that it returns is called on the new thread, for its
-    /// loop.
+    /// Called on the thread that starts a new thread. Returns a function that makes the poller of the new thread's
+    /// loop, on the new thread.
     package var expectThread: @Sendable () throws(Refusal) -> @Sendable () -> Poller = { { EpollPoller() } }
     /// Prepares the state of a new thread, whose libraries are open. Returns an error message, or nil.
     package var prepare: @Sendable (LuaHost) -> String? = { _ in nil }

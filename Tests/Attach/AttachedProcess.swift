@@ -76,8 +76,8 @@ final class AttachedProcess {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost").sorted()) ?? []
     }
 
-    /// The number of open descriptors when it has not changed for a while: a client that has received its answer may
-    /// not have exited yet.
+    /// The number of open descriptors, once it has stayed the same for a while: a client that has received its answer
+    /// may not have exited yet.
     var settledDescriptors: Int {
         var (last, times) = (-1, 0)
         for _ in 0..<200 where times < 20 {

@@ -66,7 +66,7 @@ function f(object, name) return object and object[name] end
 
 function m(object, name, ...) return object[name](object, ...) end
 
--- The address of a listener or server, or one without a listener.
+-- Returns the address of a listener or server, or an address at which nothing listens.
 function at(object) return object and object:address() or "127.0.0.1:1" end
 
 local function done(id, fine, ...)
@@ -116,7 +116,7 @@ function file(kind)
   return io.tmpfile()
 end
 
--- Returns a listener that answers everything with the same bytes, as a database whose answers are nonsense or partly
+-- Returns a listener that answers everything with the same bytes, like a database whose answers are nonsense or partly
 -- valid.
 function speaker(text)
   return M.net.serve("127.0.0.1:0", { keeps_alive = false }, function(stream)

@@ -130,7 +130,7 @@ import Testing
         world.run(ms: 0)
         #expect(world.journal() == "E BT BS P X =3")
         world.run()
-        // The port was ready, so the wake-up ends the wait after it.
+        // The port was ready, so the wake-up ends the wait that follows the port's callback.
         #expect(world.journal() == "E BT BS P BT BS BW AW BT BS BW AW X =3")
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A real wall clock that is set while the program runs, which virtual time cannot show.
+/// Tests with a real wall clock that is set while the program runs: virtual time cannot show this.
 @Suite("The wall clock", .timed) struct WallClockTests {
     /// A library that gives the program a clock under the test's control.
     private static let shim = Result {

@@ -1,4 +1,5 @@
--- runloop.http: answers that are read piece by piece: by tasks that are cancelled or late, or not at all.
+-- runloop.http: answers that are read piece by piece, by tasks that may be cancelled or late, and answers that nobody
+-- reads.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -27,7 +27,7 @@ local function prepared(options)
 end
 
 -- Runs a list of statements, each with its parameters, in a task each. Returns the results of the statements, with
--- codes for messages.
+-- codes in place of messages.
 local function at_once(db, list)
   local tasks, results = {}, {}
   for i, one in ipairs(list) do

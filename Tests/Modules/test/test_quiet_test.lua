@@ -7,7 +7,7 @@ local fs = require "runloop.fs"
 local socket = require "socket"
 local t = require "runloop.test"
 
--- A test that jumps hours, and takes less real time than any of its waits would.
+-- Defines a test whose clock jumps for hours, and which takes less real time than any of its waits would.
 local function at_once(body)
   return function()
     local began = socket.gettime()

@@ -78,7 +78,7 @@ function common.json(json, encodes, size, count)
   common.report(size * count)
 end
 
--- Returns a directory, and a text for the shell that writes `count` files in it, and finally a file called done.
+-- Returns a directory, and a shell command that writes `count` files into it and then a file called done.
 function common.writer(count)
   local pipe = io.popen "mktemp -d /tmp/bench-XXXXXX"
   local directory = pipe:read "l"

@@ -20,7 +20,7 @@ final class BridgePort: RunLoop.EdgePort {
     private var isInTurn = false
     /// Whether the last check found work for a turn.
     private var wasServed = false
-    /// What a library without a `source` has reported last.
+    /// The last report of a library without a `source`.
     private var reported = (isActive: false, date: BridgePort.idle, waits: "")
     /// Whether the port keeps the run loop running; nil: while it has something to wait for.
     var staysAlive: Bool?

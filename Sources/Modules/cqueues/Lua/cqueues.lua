@@ -86,7 +86,7 @@ end
 
 port = bridges.port { fd = controller:pollfd(), name = "cqueues", callback = turn }
 
--- Calls between both -------------------------------------------------------------------------------------------------
+-- Calls from one kind of coroutine to the other ----------------------------------------------------------------------
 -- The futures for which tasks wait in `call`.
 local calls = {}
 

@@ -45,7 +45,7 @@ static int update(lua_State *L) {
   int count = lua_gettop(L);
   for (int i = 2; i <= count; i++) {
     if (lua_type(L, i) == LUA_TSTRING) continue;
-    // Errors number the arguments without the object, as a script writes them.
+    // The argument numbers in errors do not count the object, as in a script's call with a colon.
     lua_remove(L, 1);
     codecs_wrong(L, i - 1, "hasher:update", "a string");
   }

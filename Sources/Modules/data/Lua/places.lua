@@ -156,7 +156,7 @@ local function none_free(self, wait)
     self.size, used), "EAGAIN"
 end
 
--- Removes the tasks that have given up from the queue.
+-- Removes from the queue the tasks that have given up.
 local function compact(self)
   local waiting, last = {}, 0
   for i = self.first, self.last do

@@ -87,8 +87,8 @@ end
 --- The functions that begin and end a record.
 shape.begins, shape.ends = begins, ends
 
---- Does the same as `shape.note`, but keeps the note in a request, and counts the time from now. `is_recorded`:
---- whether its connection records it.
+--- Does the same as `shape.note`, but keeps the note in a request, and counts the time from now. `is_recorded`: whether
+--- the connection records the call.
 function shape.note_request(self, request, kind, text, is_recorded)
   local owner, number = self._db or self, nil
   if not is_recorded then number = begin_record(note_of(owner, kind, text)) end

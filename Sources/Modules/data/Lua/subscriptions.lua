@@ -147,7 +147,7 @@ local function receiver(self, what)
   return misuse.receiver(self, methods, what)
 end
 
--- A message has come.
+-- Takes a message that has come for the subscription.
 function methods:_take(text, channel)
   if self._last - self._first + 1 >= self._most then
     self._dropped = self._dropped + 1

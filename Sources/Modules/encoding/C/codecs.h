@@ -14,7 +14,7 @@ const codecs_form *codecs_check_form(lua_State *L, int index, const char *functi
 /// Pushes bytes in a form; NULL stands for the bytes themselves.
 void codecs_push(lua_State *L, const char *bytes, size_t length, const codecs_form *form);
 
-/// Returns a string argument. Numbers are none.
+/// Returns a string argument. Raises an error for other values, numbers included.
 const char *codecs_check_string(lua_State *L, int index, const char *function, size_t *length);
 /// Raises an error such as "encoding.encode: argument #1 must be a string, got 5".
 int codecs_wrong(lua_State *L, int index, const char *function, const char *expected);

@@ -94,7 +94,7 @@ static void fill_values(unsigned char values[256], const codecs_form *form, int 
   for (int i = 0; form->letters[i]; i++) {
     unsigned char letter = (unsigned char)form->letters[i];
     values[letter] = (unsigned char)i;
-    // Hexadecimal digits have both cases; letters of base32 do if the reader is lenient.
+    // Hexadecimal digits may have either case; so may the letters of base32 if the reader is lenient.
     if (form->width == 4 && letter >= 'a') values[letter - 32] = (unsigned char)i;
     if (form->width == 5 && is_lenient && letter >= 'A') values[letter + 32] = (unsigned char)i;
   }

@@ -116,7 +116,8 @@ return function(order, touched, known, tell)
     elseif not other then
       tell("created", path, entry.is_directory, nil, entry.message)
     else
-      -- If a directory has moved along with another one, its contents are reported.
+      -- A directory that has moved only together with the directory around it does not count as another item: the
+      -- changes of its contents are reported.
       local is_another = other ~= entry.origin
         and (entry.has_moved or not entry.origin or kind ~= "directory" or not was_directory(path))
       if is_another or entry.wrote or entry.message then

@@ -52,7 +52,7 @@ function fs.lock(path, options)
 end
 
 -- Walks a tree depth first; a directory comes before its contents. Links are not followed, so the walk ends. A
--- directory that cannot be read raises.
+-- directory that cannot be read raises an error.
 function fs.walk(path)
   path_of("fs.walk", path)
   local stack = {}

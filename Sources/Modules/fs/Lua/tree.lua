@@ -16,7 +16,7 @@ end
 
 function tree.join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
 
--- Records that a path holds something of this kind; nil: nothing.
+-- Records the kind of the item at a path; nil: there is no item.
 function tree.know(self, path, kind)
   local known = self._known
   if (known[path] == nil) ~= (kind == nil) then

@@ -247,7 +247,8 @@ int http_finish(lua_State *L, connection *c, lua_Integer status, lua_Integer len
     lua_pushinteger(L, length);
     lua_call(L, 4, 0);
   }
-  // Before the connection is closed, a client that reads slowly has as much time as one whose connection continues.
+  // If the connection is going to be closed, a client that reads slowly gets the same time as on a connection that
+  // continues.
   if (!keeps_alive(c) && !c->is_over) {
     push(L, LINGER);
     lua_pushvalue(L, 1);

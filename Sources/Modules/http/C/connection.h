@@ -1,11 +1,11 @@
 // A connection of a server: its unread bytes, its deadline, and the request that is being answered. Only connection.c,
-// answers.c and server.c write these. A connection's task reads requests, and each request has a task of its own. Lua
-// has the policy, as functions that C calls: handlers, files, the log, the texts of refusals.
+// answers.c and server.c write its fields. A connection's task reads requests, and each request has a task of its own.
+// Lua has the policy, as functions that C calls: handlers, files, the log, the texts of refusals.
 #pragma once
 
 #include "private.h"
 
-/// Shared by all connections of a server.
+/// The state that all connections of a server share.
 typedef struct server {
   double head, patience, idle;  // limits in seconds: for a head, for a request, for the silence after one
   double next_sweep;            // when expired connections are looked for

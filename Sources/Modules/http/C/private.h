@@ -32,8 +32,8 @@ enum {
 /// The index of each rarely used value in a request's table. `native.own` has the same indices for Lua.
 enum { OWN_CONNECTION = 1, OWN_FLAGS, OWN_HEAD, OWN_ROUTE, OWN_COUNT = OWN_ROUTE };
 
-/// The received bytes that were not consumed yet, and the number of them that belong to the body of a message. Begins
-/// as zeros.
+/// The received bytes that were not consumed yet, and the number of them that belong to the body of a message. The
+/// initial state is all zeros.
 typedef struct http_reader {
   linux_bytes bytes;
   size_t position;         ///< of the first unread byte

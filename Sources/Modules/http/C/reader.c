@@ -194,7 +194,7 @@ static int frame(lua_State *L) {
   return count;
 }
 
-// Debug functions find the finalizer: it looks at its argument, and may be called twice.
+// Scripts can call the finalizer through debug functions, even twice: it checks its argument.
 static int collect(lua_State *L) {
   http_free_reader(check_reader(L));
   return 0;

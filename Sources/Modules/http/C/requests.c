@@ -61,7 +61,7 @@ static void push_path(lua_State *L, http_span target, http_span *query, int *fla
   lua_pushnil(L);
 }
 
-// Replaces the path below the request's table on top by one with "%2F" in place of its zero bytes.
+// Replaces each zero byte of the path by "%2F". The stack has the path below the request's table, which is on top.
 static void show_slashes(lua_State *L) {
   int request = lua_gettop(L), path = request - 1;
   size_t length;

@@ -199,7 +199,7 @@ static int get(lua_State *L) {
   return 1;
 }
 
-// Debug functions find the finalizer: it looks at its argument, and may be called twice.
+// Scripts can call the finalizer through debug functions, even twice: it checks its argument.
 static int collect(lua_State *L) {
   http_free_reader(&http_check_self(L)->reader);
   return 0;

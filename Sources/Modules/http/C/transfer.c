@@ -367,7 +367,8 @@ static int failure(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
   long number = transfer->system_error;
-  // Another address may have refused the connection, but this error came before any attempt.
+  // Reports the error that has kept this module from making a socket: curl's own error may be that of another address,
+  // which has refused the connection.
   if (transfer->code == CURLE_COULDNT_CONNECT && transfer->socket_error) number = transfer->socket_error;
   lua_pushinteger(L, transfer->code);
   const char *text = transfer->problem[0] ? transfer->problem : transfer->error_is_old ? "" : transfer->error;

@@ -14,7 +14,7 @@
   X(curl_multi_socket_action) X(curl_multi_info_read) X(curl_share_init) X(curl_share_setopt) X(curl_share_cleanup)
 // clang-format on
 
-/// The functions of libcurl, with the types of its functions; curl's macros check more.
+/// Pointers to libcurl's functions, with the types of these functions. curl's own macros would check more.
 extern struct curl_functions {
 #define DECLARE(name) __typeof__(name) *name;
   CURL_FUNCTIONS(DECLARE)

@@ -5,7 +5,7 @@
 
 enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF, DONE };
 
-/// Bytes of extensions and trailers that a body may have. They are ignored.
+/// The largest number of bytes of extensions and trailers in a body. These bytes are ignored.
 enum { MAX_EXTRA = 16384 };
 
 // Takes a byte of the line with a chunk's size. Returns 0 if the byte is not allowed at this place.

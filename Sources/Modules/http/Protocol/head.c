@@ -1,4 +1,5 @@
-// Heads of requests and responses: checks for the errors that llhttp tolerates, then llhttp reads them.
+// Reads heads of requests and responses: first checks for the errors that llhttp tolerates, then lets llhttp read the
+// head.
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>

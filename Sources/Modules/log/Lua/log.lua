@@ -57,7 +57,7 @@ local function shown(value)
   return '"' .. plain((gsub(text, '["\\]', "\\%0"))) .. '"'
 end
 
--- Returns the values of rl.locals that the logger adds: all but those of names that are also fields.
+-- Returns the values of rl.locals that the logger adds: all except those whose names are also fields.
 local function locals_of(self, fields)
   local own, values = self._fields or {}, {}
   for _, name in ipairs(self._sink.locals) do

@@ -308,7 +308,7 @@ static int change(lua_State *L, metric *m, const char *what, int how, double num
 
 static double number_at(lua_State *L, int index, const char *what) {
   if (lua_type(L, index) == LUA_TNUMBER) return lua_tonumber(L, index);
-  // Errors number the arguments without the object, as a script writes them.
+  // The argument numbers in errors do not count the object, as in a script's call with a colon.
   lua_remove(L, 1);
   codecs_wrong(L, index - 1, what, "a number");
   return 0;  // never
@@ -387,7 +387,7 @@ static int64_t moment(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// clock() -> a moment for `text`
+// clock() -> the present time, for the argument `since` of `text`
 static int clock_now(lua_State *L) { return lua_pushinteger(L, moment()), 1; }
 
 // is_shown(gauge) -> whether a page shows it; false after the end of the test that has made it.

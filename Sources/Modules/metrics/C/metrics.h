@@ -10,7 +10,7 @@ enum { COUNTER, GAUGE, HISTOGRAM };
 
 /// The numbers for one set of label values. The key consists of the label values, each preceded by its length.
 typedef struct series {
-  struct series *next, *later;  // in its chain, and in the order of making
+  struct series *next, *later;  // the next in its chain, and in the order of making
   double value;                 // a histogram's sum
   uint64_t *counts;             // for a histogram, by bucket; the last bucket has no limit
   size_t length;
@@ -21,7 +21,7 @@ typedef struct metric {
   char *name, *help, *site, **labels;
   double *buckets;
   int kind, label_count, bucket_count, series_count;
-  int is_asked;  // a function gives its number, which belongs to the state `owner` while that lives
+  int is_asked;  // a function of the state `owner` returns the number, while that state lives
   const void *owner;
   int64_t put_at;  // when the function last returned a number; 0 if never
   int is_hidden;   // true between two tests: no page shows it until a test names or uses it

@@ -21,7 +21,7 @@ enum {
   ON_BAD,       // (link, line): the bytes are not NATS's protocol
   ON_PUSH,      // (subscription, what): see queue.h
   UPVALUES = ON_PUSH,
-  // The names of fields, which would be looked up again for each message.
+  // The names of fields. As upvalues, they need not be looked up for each message.
   SUBJECT_NAME,
   DATA_NAME
 };

@@ -146,7 +146,8 @@ static int count(lua_State *L) {
   return 0;
 }
 
-// sent(wire, [bytes]) -> messages and bytes that the server has to confirm. `bytes`: one more message was sent.
+// sent(wire, [bytes]) -> messages and bytes that the server has to confirm. `bytes`: counts one more sent message of
+// this size.
 static int sent(lua_State *L) {
   wire *it = wire_at(L, 1);
   if (!lua_isnoneornil(L, 2)) {

@@ -12,8 +12,8 @@ local format, match, find, now = string.format, string.match, string.find, rl.no
 
 local api = {}
 
--- Seconds: the limit of an API call, in which a cluster finds a leader; and the wait for an answer before a request is
--- sent again.
+-- LIMIT: the seconds that an API call may take; a cluster finds a leader within this time. PATIENCE: the seconds
+-- without an answer after which a request is sent again.
 local LIMIT, PATIENCE = 10, 1
 -- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6

@@ -153,7 +153,7 @@ function Bucket:_write(what, key, value, headers, expected, timeout)
   return nil, text, code, refusal
 end
 
--- Writes a key that must be new, or removed.
+-- Writes a key, which must not exist or must have been removed.
 local function create(self, what, key, value)
   local expected = 0
   for _ = 1, 10 do

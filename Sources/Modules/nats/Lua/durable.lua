@@ -18,8 +18,8 @@ local durable = {}
 local WEEK = 604800
 -- The server does not limit deliveries, since the holder counts them.
 local ENDLESS = 1 << 30
--- Seconds: the first and the longest time without an answer until a message is sent again; the pause after a refusal
--- "not now"; the pause until a missing stream is made again.
+-- In seconds. FIRST and MOST: the first and the longest time without an answer until a message is sent again. SOON: the
+-- pause after a refusal "not now". GONE: the pause until a missing stream is made again.
 local FIRST, MOST, SOON, GONE = 1, 10, 0.2, 2
 
 local SETTINGS = { replicas = "positive", max_age = "seconds", max_deliver = "positive", ack_wait = "seconds" }

@@ -50,15 +50,17 @@ local tonumber, tointeger, min = tonumber, math.tointeger, math.min
 local huge, now, unsent = math.huge, rl.now, system.open().unsent
 local push, waits, running = subscription.Subscription._push, seen.waits, coroutine.running
 
--- Open calls of a caller, and unsent bytes of a connection, beyond which calls wait.
+-- WINDOW: the open calls of a caller, UNSENT: the unsent bytes of a connection, beyond which further calls wait.
 local WINDOW, UNSENT = 256, 1 << 20
--- Seconds without an answer until the first question; between questions; after the last question.
+-- In seconds. FIRST: the time without an answer until the first question. AGAIN: the time between two questions. LAST:
+-- the time to wait after the last question.
 local FIRST, AGAIN, LAST = 1, 2, 1.5
 -- The number of unanswered questions after which no worker is assumed to have a call.
 local QUESTIONS = 3
 -- Seconds: an event that is due within this time counts as due now. A shorter wait might not move a virtual clock.
 local SOON = 1e-6
--- Seconds after a reconnect in which returning holders may still be missing; seconds between two checks for them.
+-- BACK: the seconds after a reconnect in which returning holders may still be missing. PAUSE: the seconds between two
+-- checks for them.
 local BACK, PAUSE = 2, 0.1
 -- A time that never comes, in seconds.
 local NEVER = 1e9
@@ -166,7 +168,7 @@ local function ask(bus, call, round)
   return true
 end
 
--- A call has had no answer for a while.
+-- Called for a call that has had no answer for a while.
 local function care(bus, call, time, round)
   if call.is_kept then return call.caller:repeat_one(call, time) end
   if call.round and call.round <= bus._heard_round then call.misses = call.misses + 1 end
@@ -467,7 +469,7 @@ function Holder:answer(message, kind, data)
   if not done and code == "EMSGSIZE" then respond(self, message, "failure", "the answer is too long: " .. text) end
 end
 
--- Closed at the end of a call of the function.
+-- The end of a call of the holder's function: answers the message, with the error if the call has failed.
 local Work = { __close = function(work, problem)
   local self, text = work.holder, problem ~= nil and exchange.text_of(problem) or nil
   if self.service then self.service:count(now() - work.began, text) end

@@ -201,7 +201,7 @@ function Link:sent() return sent(self.wire) end
 --- Returns the number of unsent bytes.
 function Link:unsent() return unsent(self.wire) end
 
---- Lets publish write into the stream, or not.
+--- Sets whether bus:publish may write into the stream.
 function Link:look_at_use()
   local owner = self.owner
   native.set_ready(self.wire, self == owner._link and not self.is_resting and not owner._kept)

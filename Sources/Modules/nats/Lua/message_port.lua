@@ -19,7 +19,7 @@ local LEASE = 5
 
 -- The callback --------------------------------------------------------------------------------------------------------
 
--- Refuses what a callback has returned.
+-- Answers a message with a failure, since its callback has returned a wrong value.
 local function refuse(self, message, answer)
   local text = format("the callback of a message port must return a string or nil, not %s", misuse.describe(answer))
   if not message.delivered then self._holder:answer(message, "failure", text) end

@@ -16,7 +16,7 @@ local raise, receiver, wrong = misuse.raise, misuse.receiver, misuse.wrong
 
 local Pool = objects.class("runloop.nats.Pool", { __name = "pool", __stays = true })
 
--- Seconds for a call, including its wait for a worker. Calls that are under way at a time.
+-- TIMEOUT: the seconds for a call, including its wait for a worker. WINDOW: the calls that are under way at a time.
 local TIMEOUT, WINDOW = 60, 256
 -- BACK: the seconds after a reconnect in which workers that return may still be missing. LOOK and MOST: the first and
 -- the longest pause in seconds between two checks for them, or for a worker that is not busy.

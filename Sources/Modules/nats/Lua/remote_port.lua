@@ -24,8 +24,8 @@ end
 
 -- Seconds, as for local ports: a longer time-out means no limit, and with a shorter one the call does not wait.
 local LONGEST, SHORTEST = 864000, 0.001
--- Seconds: how long an answer counts as proof of a holder; how long the first message waits for the server's report
--- that there is no holder; the time between two checks for a holder.
+-- In seconds. HEARD: how long an answer counts as proof of a holder. FIRST: how long the first message waits for the
+-- server's report that there is no holder. LOOK: the time between two checks for a holder.
 local HEARD, FIRST, LOOK = 1, 0.1, 0.1
 -- Seconds. A shorter wait ends at once, since it might not advance a virtual clock.
 local SOON = 1e-6

@@ -24,8 +24,8 @@ local Subscription = objects.class("runloop.nats.Subscription",
 local SOON = 1e-6
 -- The number of messages that a task handles before the loop serves other items.
 local AT_ONCE = 256
--- The results of `push`: the message is the first one that was dropped; the subscription is to be notified; a thousand
--- messages wait, so that some are handled before the connection is read again.
+-- Bits in the result of `push`. FULL: the message is the first one that was dropped. WOKEN: the subscription is to be
+-- notified. CROWDED: a thousand messages wait, so some are handled before the connection is read again.
 local FULL, WOKEN, CROWDED = 1, 2, 4
 
 -- The mark of a sender's recorder, see runloop.nats.flow.

@@ -22,8 +22,9 @@ local Worker = objects.class("runloop.nats.Worker", { __name = "worker", __stays
 
 -- Seconds for which a job may outlast its time limit: a living caller has cancelled it by then.
 local GRACE = 0.25
--- Seconds between tries to send a result to a caller whose connection is lost; they double. Seconds after which a job
--- is delivered again if it could not be moved to the dead letters.
+-- Sending a result to a caller whose connection is lost: AGAIN, the first pause in seconds, which doubles each time;
+-- TRIES, the number of tries. LATER: the seconds after which a job is delivered again if it could not be moved to the
+-- dead letters.
 local AGAIN, TRIES, LATER = 0.5, 6, 10
 
 -- Jobs ----------------------------------------------------------------------------------------------------------------
@@ -89,8 +90,8 @@ local function settle(self)
   if self._is_over and self._running == 0 then self._cancels:invalidate() end
 end
 
--- Performs a job as a task, which others may cancel, unless its time is over. Returns the answer as text, and also as a
--- table if it reports a failure; or nil if the job was cancelled.
+-- Unless the time of a job is over, performs it as a task, which its caller may cancel. Returns the answer as text, and
+-- also as a table if it reports a failure; or nil if the job was cancelled.
 local function perform(self, id, data, waited)
   local job = jobs.decode(data)
   local values = job and type(job.name) == "string" and type(job.timeout) == "number" and jobs.values(job)
@@ -125,7 +126,7 @@ local function perform(self, id, data, waited)
   if fine then return text, fields end
 end
 
--- Whether a job is cancelled; forgets that.
+-- Returns whether a job was cancelled, and forgets the cancellation.
 local function take_cancelled(self, id)
   local is_cancelled = self._cancelled[id] or false
   self._cancelled[id] = nil

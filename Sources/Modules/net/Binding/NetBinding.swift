@@ -81,7 +81,7 @@ enum NetBinding {
         return stream
     }
 
-    /// The local address: "192.0.2.1", or with a port.
+    /// Returns the local address from the options: "192.0.2.1", with or without a port.
     private static func own(_ call: Call, _ fields: Fields<Option>) throws(Misuse) -> Place {
         let text = try fields.required(.bind, Text.self)
         let place: Place

@@ -12,9 +12,10 @@ final class NetPart: HostPart {
     var delivering: Fiber?
     private(set) lazy var deliveries = Delivery(self)
     private(set) lazy var memory: LuaMemory = host.part()
-    /// Settings of TLS clients that need no file: kept, because later connections are likely to use them again.
+    /// TLS settings of clients in which no file is named. They are kept, because later connections are likely to use
+    /// them again.
     var contexts: [TLSContext.Settings: TLSContext] = [:]
-    /// The function of `runloop.net.patterns`.
+    /// The slot of the function that `runloop.net.patterns` has returned.
     var patternReader: UInt32 = 0
     /// Items that are in a mode only because a task waits for them there.
     var borrowed: [ObjectIdentifier: RunLoop.Mode] = [:]
@@ -57,7 +58,7 @@ final class NetPart: HostPart {
         }
     }
 
-    /// Closed streams may still wait for their peers.
+    /// Sends what is left, and closes the closed streams that still wait for their peers.
     override func settle() {
         if Descriptor.areParents { return }
         network.flush()
@@ -117,7 +118,7 @@ final class LuaStreamOwner: StreamOwner {
         switch outcome {
         case .bytes(let bytes):
             if let pieces = Pieces(rawValue: Int32(fiber.waitsFor >> 1 & 3)), pieces != .whole {
-                // Another format may have taken the place of this read's format by now, so pass none.
+                // The kept format may belong to another read by now, so pass none.
                 stack.pushMark(of: bytes, as: pieces, number: pieces == .which ? part.network.which : 0)
             } else {
                 stack.pushBytesMark(bytes)
@@ -161,7 +162,7 @@ final class LuaStreamOwner: StreamOwner {
         stream.opener = 0
         Waiter.cancel(fiber)
         if let failure { return part.resume(fiber, failure) }
-        // The stream's userdata, which the waiting function has made.
+        // The result is the stream's userdata, which the waiting function has made.
         guard fiber.stack.reserve(4) else { return }
         fiber.stack.pushCopy(of: 1)
         host.resume(fiber, arguments: 1)

@@ -9,8 +9,8 @@ enum SpliceBinding {
     private static let methods: Library = Library(
         of: kind,
         [
-            // (limit) → the bytes that were moved, 0 at the end; or false and the wait that is needed; or false alone
-            // if the kernel cannot copy; or nil, message, code.
+            // (limit) → the number of moved bytes, 0 at the end; or false, and "input" or "output" to wait for; or
+            // false alone if the kernel cannot copy; or nil, message, code.
             .init("step") {
                 receiver($0, Splice.self).run { (splice, call) throws(Misuse) in
                     switch splice.step(limit: try call.argument(2, StreamBinding.Positive.self)) {

@@ -37,7 +37,7 @@ int net_parse(const char *text, uint16_t port, net_address *out) {
 int net_local(const void *name, size_t length, int is_abstract, net_address *out) {
   memset(out, 0, sizeof *out);
   out->of.local.sun_family = AF_UNIX;
-  // A path is followed by a zero byte, an abstract name begins with one.
+  // A path is followed by a zero byte; an abstract name begins with one.
   if (length == 0 || length + 1 > sizeof out->of.local.sun_path) return 0;
   memcpy(out->of.local.sun_path + (is_abstract ? 1 : 0), name, length);
   out->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);

@@ -277,7 +277,7 @@ struct answer {
   char protocol[256], subject[4096], issuer[4096], not_after[64], fingerprint[65], names[];
 };
 
-// Moves the text that the buffer holds. The end of a longer text is dropped.
+// Moves the text in the BIO's buffer to `out`. The end of a text that is too long is dropped.
 static void take(BIO *bio, char *out, size_t capacity) {
   int n = openssl.BIO_read(bio, out, (int)capacity - 1);
   out[n > 0 ? n : 0] = 0;

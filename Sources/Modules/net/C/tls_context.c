@@ -49,7 +49,7 @@ static int fail(char code[32], char text[512], const char *name, const char *for
 
 static int is_text(const char *source) { return strstr(source, "-----BEGIN") != NULL; }
 
-// Opens a file, or the text itself. Returns NULL if the file does not exist.
+// Opens a BIO on a file, or on the text itself. Returns NULL if the file does not exist.
 static BIO *open_source(const char *source, char **contents) {
   *contents = NULL;
   if (is_text(source)) return openssl.BIO_new_mem_buf(source, -1);

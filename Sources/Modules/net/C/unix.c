@@ -38,8 +38,8 @@ int net_listen_at_path(int fd, const net_address *address, uint32_t mode, int ba
   strcpy(directory, path);
   char *end = strrchr(directory, '/');
   if (end) end[end == directory ? 1 : 0] = 0;
-  // The lock keeps two processes that find the same stale file from replacing each other's. Locking the directory
-  // leaves no file.
+  // If two processes find the same stale file, the lock keeps each of them from replacing the other's new file. Locking
+  // the directory leaves no file.
   int lock = open(end ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock >= 0) flock(lock, LOCK_EX);
   struct stat status;

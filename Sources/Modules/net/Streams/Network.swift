@@ -9,8 +9,8 @@ public final class Network {
     /// The owner of streams that are made without one.
     public let owner: StreamOwner
 
-    /// Memory for received bytes. Before any other code runs, a stream moves bytes that it does not deliver from here
-    /// into its own buffer.
+    /// Memory for received bytes. If a stream does not deliver them, it moves them into its own buffer before any other
+    /// code runs.
     let scratch = UnsafeMutableRawPointer.allocate(byteCount: Network.scratchSize, alignment: 16)
     static let scratchSize = 65536
 
@@ -90,7 +90,7 @@ public final class Network {
         endTurn()
     }
 
-    /// Closes a stream without waiting for its peer, a listener, or a datagram socket; ignores other items.
+    /// Closes a listener, a datagram socket, or a stream without waiting for the stream's peer. Ignores other items.
     public static func closeAtOnce(_ item: RunLoop.Item) {
         (item as? Stream)?.closeAtOnce()
         (item as? Listener)?.close()

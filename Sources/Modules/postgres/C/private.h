@@ -45,9 +45,9 @@ extern pq_library pq;
 typedef struct {
   int is_on;  // there are no quick calls otherwise
   int is_list, has_nulls;
-  int64_t most;   // bytes of an answer
+  int64_t most;   // limit for the bytes of an answer
   double fresh;   // the seconds after its last use for which a connection is assumed to be open
-  int under_way;  // calls
+  int under_way;  // quick calls that wait for an answer
   lua_Integer calls;
 } cpostgres_pool;
 
@@ -82,7 +82,7 @@ typedef struct {
   int decode;             // the index of the function that decodes JSON
   int is_list, has_rows;  // rows are lists; the answer has a list of rows
   int each;               // `most` is for each row
-  int64_t most, keep;     // bytes, and rows
+  int64_t most, keep;     // the limits: bytes, and rows to keep
   lua_Integer placed;     // rows in the list
   int answer;             // the index of the answer's table; if nil is there, the table is made when it is needed
   int rows, names;        // the indices of their lists, with `has_rows`

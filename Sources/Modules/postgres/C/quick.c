@@ -80,7 +80,7 @@ static void end_call(lua_State *L, cpostgres *it, int box) {
   lua_setiuservalue(L, box, TASK);
 }
 
-// Lets Lua end a call that needs more than this file does. `changed`: a count of rows, or -1.
+// Lets Lua end a call that needs more than this file provides. `changed`: a count of rows, or -1.
 static int take_over(lua_State *L, int count, const char *state, int64_t changed) {
   if (lua_isnil(L, count + ANSWER)) {
     lua_newtable(L);

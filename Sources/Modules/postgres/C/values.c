@@ -23,7 +23,7 @@ enum {
   TEXT = 25,
 };
 
-// Arrays and their elements. Types that become text are TEXT.
+// The types of arrays, each with the type of its elements. TEXT stands for all element types that stay texts in Lua.
 static const struct {
   Oid array, element;
 } arrays[] = {

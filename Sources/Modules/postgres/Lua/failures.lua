@@ -5,7 +5,7 @@ local format = string.format
 
 local failures = {}
 
--- Our codes by PostgreSQL's: first those of five characters, then the classes, which have two characters.
+-- This library's codes by those of PostgreSQL: first its codes of five characters, then its classes of two characters.
 local CODES = {
   ["42501"] = "EACCES", ["23505"] = "EEXIST", ["42P07"] = "EEXIST", ["25006"] = "EROFS", ["57014"] = "ECANCELED",
   ["40001"] = "EAGAIN", ["40P01"] = "EAGAIN", ["55P03"] = "EAGAIN", ["53300"] = "EAGAIN", ["25P02"] = "EINVAL",

@@ -9,7 +9,7 @@ local next, rawget = next, rawget
 -- The clock differs from the real one only in tests.
 local has_clock, is_virtual = rawget(rl, "clock") ~= nil, shape.is_virtual
 
--- The functions in C, those of runloop.postgres.connections, and those here.
+-- `native`: the functions in C. `parts`: those of runloop.postgres.connections. `quick`: those of this file.
 local native, parts, quick = nil, nil, {}
 
 local BEGUN = "the statement has begun a transaction: use begin(), or connection()"

@@ -29,7 +29,7 @@ function process.start(options)
   return programs.start("process.start", options, words, { "inherit", "inherit", "inherit" })
 end
 
--- To their end --------------------------------------------------------------------------------------------------------
+-- Running programs to their end ---------------------------------------------------------------------------------------
 
 -- Reads a stream to its end, and keeps the first `max` bytes.
 local function collect(stream, max, result, field)

@@ -63,7 +63,7 @@ function programs.seed_of(parent, number)
   return (z ~ (z >> 31)) >> 1
 end
 
--- Returns the program's environment as "NAME=value" texts, or nil if it gets ours.
+-- Returns the program's environment as "NAME=value" texts, or nil if the program gets the environment of this process.
 local function environment(what, options)
   local changes = options.environment
   if not changes and not options.clean_environment and not seed then return nil end
@@ -422,7 +422,7 @@ function programs.start(what, options, words, defaults)
   local message
   message, reason = observe(self, pidfd, ours, options, modes)
   if message then
-    -- If there is no memory for the objects that observe the program, it is ended.
+    -- If there is no memory for the objects that observe the program, the program is ended.
     native.abandon(pid)
     if lent then native.take_back(pid) end
     if self._port then programs.forget(self) elseif slave_port then slave_port:invalidate() end
@@ -443,7 +443,7 @@ end
 function Program:wait(timeout)
   misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
-  -- The wait can also end in the mode in which it begins, as every wait, whatever the program's own modes are.
+  -- Like every wait, this wait can also end in the mode in which it begins, whatever the program's own modes are.
   local ear <close> = not is_heard(self) and not programs.has_ended(self)
     and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } },
       function() return programs.has_ended(self) end) or nil

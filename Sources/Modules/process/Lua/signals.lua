@@ -72,7 +72,7 @@ function process.wait_signal(name, timeout)
   local came = objects.condition "process.wait_signal"
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
-  -- The wait can also end in the mode that runs when it begins, as every wait.
+  -- Like every wait, this wait can also end in the mode that runs when it begins.
   rl.current():add(handler, { "common", rl.current():mode() })
   local woken, reason = came:wait(timeout)
   if not woken then return nil, reason end

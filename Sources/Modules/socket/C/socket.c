@@ -1,5 +1,5 @@
-// The system calls of runloop.socket. None of them waits: sockets do not block, and hosts are addresses. Failures are
-// nil, lua-socket's text for them, and the error's number.
+// The system calls of runloop.socket. None of them waits: sockets do not block, and callers give addresses, not host
+// names. Failures are nil, lua-socket's text for them, and the error's number.
 
 #define _GNU_SOURCE
 #include <errno.h>

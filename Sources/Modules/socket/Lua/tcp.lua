@@ -29,7 +29,8 @@ local function make(class, fd, family)
 end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
--- Without a limit the stream's reads wait by themselves; with one they only check, and `receive` waits.
+-- Without a time limit, the stream's reads wait by themselves. With a time limit, they only look for input, and
+-- `receive` waits.
 local function limit_stream(self)
   self.stream:set_timeout((self.block or self.total) and 0 or nil)
 end
@@ -152,7 +153,7 @@ local function gather(self, stream, take, count)
       take_rest(self, stream)
       return nil, word_of(problem, code)
     elseif looked_at ~= bytes_read(stream) then
-      -- A read that has got less than there was room for counts as the last one. Ask the kernel again.
+      -- After a read that did not fill its buffer, the stream takes the socket for empty. Ask the kernel again.
       looked_at = bytes_read(stream)
       look(stream)
     else

@@ -43,8 +43,8 @@ static void give_up(csqlite *it) {
 
 int csqlite_end_group(csqlite *it, csqlite_job *next) {
   if (!it->has_group) return 1;
-  // No job is `running` during the commit: its failure would belong to no single write, and an interruption of the next
-  // job must not hit it.
+  // During the commit, `running` is NULL: a failure of the commit belongs to no single write, and an interruption that
+  // is meant for the next job must not hit the commit.
   csqlite_job *running = it->running;
   it->running = NULL;
   int is_good = csqlite_step_once(it, &it->commit, "commit") == SQLITE_DONE;

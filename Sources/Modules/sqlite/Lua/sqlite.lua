@@ -134,7 +134,7 @@ local function over(self)
   end
 end
 
--- Carries out a statement on a connection that the session has.
+-- Carries out a statement on the session's connection.
 local function on_own(self, what, kind, options, ...)
   local how = (self._how or self._ending or self._outer) and over(self)
   if how then return shape.over(how) end
@@ -193,7 +193,7 @@ local function abandon(self)
   connections.send(self._pool, self._connection, format("release rl%d", depth))
 end
 
--- Takes a connection of a pool with a statement. Returns its number.
+-- Takes a connection of a pool by running a statement on it. Returns the connection's number.
 local function take(self, pool, what, text, wait)
   if self._is_closed then return closed(self) end
   self._calls = self._calls + 1
@@ -285,7 +285,7 @@ end
 local function end_with(self, what, text, how)
   local ended = over(self)
   if ended then return shape.over(ended) end
-  -- While this ends, statements of other tasks wait: they would run after the end.
+  -- While the transaction ends, statements of other tasks wait: otherwise they would run after its end.
   local ending = rl.future()
   self._ending = ending
   local _ <close> = setmetatable({}, { __close = function()

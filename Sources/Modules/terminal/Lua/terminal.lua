@@ -155,7 +155,7 @@ local Handler = objects.class("runloop.terminal.KeyHandler", {
   __name = "key handler", __stays = true, __item = "_port",
 })
 
--- Ends the rest of the ports that waited for a busy handler.
+-- Wakes the ports that have rested while a handler was busy.
 local function wake(self)
   local ports = self._resting
   self._resting = {}
@@ -193,7 +193,7 @@ end
 
 local function deliver(self, keys)
   local handler = newest(self)
-  -- If no handler is left for the rest of a sequence, the next call of `read_key` returns it.
+  -- If no handler is left for the rest of a sequence, the next call of `read_key` returns that rest.
   local queue = handler and handler._queue or self._keys
   for _, key in ipairs(keys) do queue[#queue + 1] = key end
   if handler then start(handler) end
@@ -343,7 +343,7 @@ function Terminal:on_resize(fn)
   self_of(self, "on_resize")
   misuse.argument(fn, "function", "terminal:on_resize", 1)
   return require "runloop.process".on_signal("WINCH", function()
-    -- A program that has the terminal draws on it. At its end there is another signal.
+    -- A program that has the terminal draws on it. Another signal comes when the program ends.
     if self._fd < 0 or native.is_lent() then return end
     local rows, columns = self:size()
     if rows then fn(rows, columns, self) end

@@ -9,7 +9,7 @@ local is_zone = require "runloop.test.zone"
 
 local function nothing() end
 
--- Takes a function out of a list that may be in use, so that the others keep their places.
+-- Removes a function from a list over which a loop may be running: the other functions keep their places.
 local function forget(list, body)
   local i = #list
   while i > 0 and list[i] ~= body do i = i - 1 end

@@ -38,8 +38,8 @@ local held, marks, secret = "", 0, ""
 --- Sets the text that each mark contains, so that tests cannot write a mark by accident.
 function events.begin(text) secret = text end
 
---- Writes a mark after the output of a test, by which the runner knows whose output it is. Returns the mark's number,
---- and whether the test has closed its standard output.
+--- Writes a mark after the output of a test, so that the runner knows to which test the output belongs. Returns the
+--- mark's number, and whether the test has closed its standard output.
 function events.mark()
   marks = marks + 1
   pcall(stdout.flush, stdout)

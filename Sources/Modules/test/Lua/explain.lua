@@ -17,7 +17,7 @@ function explain.use(library) core = library end
 
 local sources = {}
 
---- Returns the source of a function as a path to click on. Lua's short form of a long path is cut off.
+--- Returns the source of a function as a path to click on. Lua's short form of a long path would be cut off.
 local function source_of(info)
   local path = info.source:match "^@(.*)$"
   if not path then return info.short_src end
@@ -92,7 +92,7 @@ function explain.frames(level)
   return frames
 end
 
--- Returns the frames that a report shows of a traceback that Lua has made.
+-- Returns those frames of a traceback by Lua that a report shows.
 function explain.trim(lines)
   local frames, last = {}, nil
   for i = 1, #lines do

@@ -1,4 +1,4 @@
--- How one test is run.
+-- Runs one test.
 
 local system = ...
 

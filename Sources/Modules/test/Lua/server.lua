@@ -336,7 +336,8 @@ function Server:pid() return self.pid_number end
 function Server:output() return (self.before or "") .. (self.log and read(self.log) or "") end
 function Server:is_running() return not has_ended(self) end
 
--- Ends the server and removes its directory. Returns the text and the last lines of a server that has ended by itself.
+-- Ends the server and removes its directory. If the server has ended by itself, returns a text about its end, and the
+-- last lines of its output.
 function Server:close()
   if self.is_closed then return end
   local by_itself = self.starts > 0 and not self.is_stopped and has_ended(self)

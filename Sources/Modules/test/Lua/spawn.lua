@@ -55,7 +55,7 @@ local function let_go(self)
   programs.forget(self.program)
 end
 
--- Returns a callback that keeps the output of a stream; nil ends the stream.
+-- Returns a callback that keeps the output of a stream. The callback gets nil at the end of the stream.
 local function keep(self, buffer)
   return function(_, bytes)
     if bytes then

@@ -120,8 +120,8 @@ local function lines_of(text)
   return lines
 end
 
--- Returns the differing lines with three lines around each. Lines of only the expected text begin with -, those of only
--- the actual one with +.
+-- Returns the differing lines with three lines around each. Lines that only the expected text has begin with -; lines
+-- that only the actual text has begin with +.
 local function text_difference(actual, expected)
   if actual:sub(-1) == "\n" and expected:sub(-1) == "\n" then
     actual, expected = actual:sub(1, -2), expected:sub(1, -2)

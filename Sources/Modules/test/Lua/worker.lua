@@ -116,7 +116,7 @@ local function replace_exit()
       core.exit = { kind = "exit", message = format("os.exit(%s) was called", shown), where = where }
       system.stop()
     end
-    -- If the test catches this error, it ends nevertheless.
+    -- If the test catches this error, the test ends nevertheless.
     error((where and where .. ": " or "") .. format("os.exit(%s) was called", shown), 0)
   end
 end

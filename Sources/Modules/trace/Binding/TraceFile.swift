@@ -49,7 +49,7 @@ final class TraceFile: Sendable {
         SystemError("trace", path, errno: EBUSY, reason: "a recording is already under way, in \(file.path)")
     }
 
-    /// The process ends: the file is completed.
+    /// Completes the file at the end of the process.
     private static func finishAtEnd() {
         do throws(SystemError) { try current?.finish() } catch {
             let text = "rlhost: --trace: \(error)\n"

@@ -152,7 +152,8 @@ extension Recording {
             return made
         }
 
-        /// Makes numbers unique that each process counts for itself. Numbers that several processes share are kept.
+        /// Converts a number that each process counts for itself to one that is unique in the recording. Keeps a number
+        /// that several processes share.
         private func flow(of event: Event, _ process: Int64) -> UInt32 {
             let flow =
                 event.flow >> 32 == UInt64(clamping: event.track.process)

@@ -36,7 +36,7 @@ static int64_t read_number(const char *p, const char *end) {
   return number;
 }
 
-// Whether the last label of a domain is a number, which makes it an address.
+// Whether the last label of a domain is a number, which makes the host an address.
 static int ends_in_number(const char *text, size_t length) {
   const char *end = text + length;
   if (length > 1 && end[-1] == '.') end--;

@@ -257,9 +257,9 @@ static int make_stage(lua_State *L) {
 
 // HTTP answers --------------------------------------------------------------------------------------------------------
 
-// The state that an answer keeps between its pieces. All answers of a Lua state share one compressor for each level,
-// which starts each piece with the end of the text before it. If each answer had its own compressor, thousands of slow
-// answers would need 256 kB each.
+// The state that an answer keeps between its pieces. All answers of a Lua state share one compressor for each level.
+// The compressor starts each piece with the end of the text before it. If each answer had its own compressor, thousands
+// of slow answers would need 256 kB each.
 typedef struct pieces {
   uLong sum, total;
   int has_begun;

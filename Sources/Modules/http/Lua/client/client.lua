@@ -309,7 +309,7 @@ local function fetch(self, name, request)
   return answer
 end
 
--- Returns the next bytes of an answer's body; nil at the end; nil, message, code.
+-- Returns the next bytes of an answer's body; nil at the end; nil, message, code on failure.
 function Exchange:next_bytes(max, name)
   local transfer = self.transfer
   if self.waiting then misuse.second_reader(name, self.reader) end

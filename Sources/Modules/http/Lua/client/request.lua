@@ -29,7 +29,7 @@ local REASONS <const> = { [2] = "ENOENT", [13] = "EACCES", [20] = "ENOTDIR", [40
 -- libcurl would report a bad certificate.
 local function is_file(settings, path)
   local file, problem, number = io.open(path)
-  -- A directory of certificates may be one that cannot be listed.
+  -- A directory of certificates need not be listable.
   local is_directory = number == 13 and not problem:find("sandbox", 1, true) and select(3, io.open(path .. "/")) ~= 20
   if file or is_directory then
     local has_bytes = file and file:read(0) ~= nil

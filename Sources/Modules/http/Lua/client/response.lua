@@ -136,7 +136,7 @@ local function take_rest(self)
   return bytes
 end
 
--- Waits for the next bytes, at most `max`. Returns nil at the end; nil, message, code.
+-- Waits for the next bytes, at most `max`. Returns nil at the end; nil, message, code on failure.
 local function more(self, max, name)
   if self.is_closed then return nil, ("EBADF: the answer is closed (%s)"):format(self.url), "EBADF" end
   if self.is_over then return nil, self.problem, self.code end

@@ -45,8 +45,7 @@ end
 
 local function has_type(headers) return field(headers, "content-type") ~= nil end
 
--- Sends a head, and after it the body if that is a text; a number in its place is the length of a body that is not
--- sent.
+-- Sends a head, and then `body` if it is a text. If `body` is a number, it is the length of a body that is not sent.
 local function send_whole(request, status, headers, body, content_type)
   local connection = request.connection
   local bytes = connection:head(request, status, headers, body, content_type)
@@ -88,7 +87,8 @@ function M.open(request, status, headers)
   return response
 end
 
--- Bytes of a body that a handler may write in one turn of the loop without sending them, and the cost of a call.
+-- MOST_DROPPED: the bytes of a body that a handler may write in one turn of the loop although they are not sent. CALL:
+-- the bytes for which each call counts.
 local MOST_DROPPED <const>, CALL <const> = 262144, 64
 
 local function bodiless(status) return status == 204 or status == 304 end

@@ -16,7 +16,7 @@ typedef struct http_field {
   http_span name, value;
 } http_field;
 
-/// The length that an answer's fields announce. Begins as zeros.
+/// The length that an answer's fields announce. The initial state is all zeros.
 typedef struct http_answer_length {
   int has_length, has_encoding;
   int64_t length;
@@ -58,7 +58,7 @@ int http_read_length(http_span value, int64_t *length);
 /// Returns the span without blanks and tabs at its ends.
 http_span http_trim(http_span span);
 
-/// The state of a decoder of chunked bodies. Begins as zeros.
+/// The state of a decoder of chunked bodies. The initial state is all zeros.
 typedef struct http_chunks {
   int state;
   uint64_t left;    ///< remaining bytes of the chunk; while its size is parsed, the size so far

@@ -41,7 +41,7 @@ int net_local(const void *name, size_t length, int is_abstract, net_address *out
 void net_map(net_address *address);
 void net_set_port(net_address *address, uint16_t port);
 int net_port(const net_address *address);
-/// Writes "127.0.0.1:80", "[::1]:80", "unix:/path" or "unix:@name", and returns its length. Without the port, this is
+/// Writes "127.0.0.1:80", "[::1]:80", "unix:/path" or "unix:@name", and returns its length. Without `with_port`, writes
 /// the address alone.
 size_t net_describe(const net_address *address, int with_port, char *out, size_t capacity);
 /// The path of a Unix socket's file. Returns its length; 0 without one.
@@ -50,7 +50,7 @@ size_t net_path(const net_address *address, char *out, size_t capacity);
 /// Blocks. Returns the number of addresses, at most `capacity`; or -1 with an error number: a negative one of
 /// getaddrinfo, or one of the system.
 int net_resolve(const char *name, int family, net_address *out, int capacity, int *error);
-/// The code of an error of getaddrinfo, "ENOTFOUND", and its text.
+/// The first function returns the code of an error of getaddrinfo, such as "ENOTFOUND"; the second returns its text.
 const char *net_resolve_error_name(int error);
 const char *net_resolve_error_text(int error);
 
@@ -95,9 +95,9 @@ int net_is_ready(int fd, int for_writing);
 int net_pipe(int fds[2]);
 
 int net_set_no_delay(int fd, int on);
-/// In seconds; 0 keeps the system's value.
+/// `idle` and `interval` are seconds; 0 keeps the system's value.
 int net_set_keep_alive(int fd, int on, int idle, int interval, int count);
-/// Milliseconds for which sent bytes may stay without an acknowledgement.
+/// Sets the milliseconds for which sent bytes may stay without an acknowledgement.
 int net_set_user_timeout(int fd, int milliseconds);
 int net_set_reuse_address(int fd);
 int net_set_reuse_port(int fd);

@@ -48,7 +48,7 @@ void net_tls_free(struct net_tls *tls);
 /// Sets the first argument of the reader and the writer. Required before each of the following calls.
 void net_tls_set_stream(struct net_tls *tls, void *stream);
 int net_tls_handshake(struct net_tls *tls);
-/// Return a number of bytes, or a result.
+/// Both functions return a number of bytes, or one of the results above.
 int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count);
 int64_t net_tls_write(struct net_tls *tls, const void *bytes, size_t count);
 /// Whether the handshake has succeeded.
@@ -57,7 +57,7 @@ int net_tls_is_agreed(const struct net_tls *tls);
 void net_tls_finish(struct net_tls *tls);
 /// Returns "" if the client has named no server.
 const char *net_tls_name(struct net_tls *tls);
-/// Continues with other settings; with NULL, with the present ones.
+/// Continues a handshake that has stopped at a name: with other settings, or, with NULL, with its present ones.
 void net_tls_choose(struct net_tls *tls, struct net_tls_context *context);
 /// Makes the next step of the handshake fail. The alert reports that no server has this name, or that the server cannot
 /// serve.
@@ -68,7 +68,7 @@ enum { NET_TLS_FIRST = 5 };
 size_t net_tls_text(const struct net_tls *tls, const void **bytes);
 void net_tls_error(const struct net_tls *tls, const char **code, const char **text);
 
-/// Facts about a finished handshake, in one block of memory. Each text ends with a NUL.
+/// The properties of a finished handshake, in one block of memory. Each text ends with a NUL.
 struct net_tls_info {
   const char *version, *cipher, *protocol;
   /// The peer's certificate, if there is one. The names are separated by line feeds.

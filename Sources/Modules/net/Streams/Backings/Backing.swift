@@ -12,7 +12,7 @@ class Backing {
     func close(reset: Bool) {}
     /// Bytes that this object has accepted are still being written.
     var isBusy: Bool { false }
-    /// Waits until all accepted bytes are written. Returns 0, or the error number if some are lost.
+    /// Waits until all accepted bytes are written. Returns 0, or the error number if some bytes are lost.
     func finishWriting() -> Int32 { 0 }
     /// The stream has entered or left a mode.
     func entered(_ mode: RunLoop.Mode) {}

@@ -84,7 +84,7 @@ final class FileBacking: Backing {
         refuse(failure)
     }
 
-    /// A thread or descriptor is missing for now.
+    /// Refuses a call, since no thread or descriptor is free for now.
     private func refuse(_ failure: Int32) {
         refusal =
             failure == EAGAIN

@@ -8,7 +8,7 @@ extension Network {
         public var latency: Duration
         /// Bytes per second; 0: unlimited.
         public var bandwidth: Double
-        /// Bytes that arrive at once, at most; 0: unlimited.
+        /// The largest number of bytes that arrive at once; 0: unlimited.
         public var chunk: Int
         /// Bytes that may be on their way or wait to be read, as in the kernel's buffers.
         public var capacity: Int

@@ -5,8 +5,8 @@ internal import RunLoops
 /// Copies from one stream to another within the kernel, one `step` at a time: from files by sendfile, between sockets
 /// and pipes by splice.
 ///
-/// The kernel needs a pipe between two sockets. Bytes that are left in it when copying ends are written to the output.
-/// Not thread-safe: it belongs to the streams' loop.
+/// The kernel needs a pipe between two sockets. Bytes that are left in this pipe when copying ends are written to the
+/// output. Not thread-safe: it belongs to the streams' loop.
 public final class Splice {
     public let from: Stream
     public let to: Stream
@@ -35,8 +35,8 @@ public final class Splice {
         case failed(StreamFailure)
     }
 
-    /// Returns nil if the kernel cannot copy: with TLS, in memory, with terminals; or if it would wait, for descriptors
-    /// that block.
+    /// Returns nil if the kernel cannot copy: with TLS, for streams in memory, for terminals. Also returns nil for
+    /// descriptors that block, since the kernel would wait.
     public init?(from: Stream, to: Stream) {
         func isPlain(_ stream: Stream) -> Bool {
             var isNonblocking: Int32 = 0

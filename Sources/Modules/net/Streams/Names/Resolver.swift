@@ -3,8 +3,8 @@ internal import Glibc
 internal import Linux
 internal import RunLoops
 
-/// Resolves names as other programs do, with getaddrinfo. The function blocks, so that it runs on threads: at most 4 in
-/// a process, which end when idle. The process does not wait for them when it ends.
+/// Resolves names as other programs do, with getaddrinfo. The function blocks, so it runs on threads: at most 4 in a
+/// process. A thread ends when it is idle. The end of the process does not wait for the threads.
 ///
 /// A cancelled question gets no answer; its thread finishes in the background. Corresponds to CFHost.
 public final class Resolver {

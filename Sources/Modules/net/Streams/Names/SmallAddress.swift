@@ -1,6 +1,7 @@
 internal import CStreams
 
-/// An address in few bytes, since every connection has one. Most are IPv4; others are allocated.
+/// An address in few bytes, since every connection has one. An IPv4 address is stored in place; for others, memory is
+/// allocated.
 struct SmallAddress {
     private var host: UInt32 = 0
     private var port: UInt16 = 0

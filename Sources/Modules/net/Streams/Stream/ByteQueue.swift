@@ -29,7 +29,7 @@ struct ByteQueue {
         return UnsafeRawBufferPointer(start: Self.base(block) + block.pointee.first, count: block.pointee.count)
     }
 
-    /// Returns room for `more` bytes after the last one; nil without memory. Sometimes O(count).
+    /// Returns memory for `more` bytes after the last byte; nil without memory. Sometimes O(count).
     mutating func reserve(_ more: Int) -> UnsafeMutableRawPointer? {
         if let block {
             let (first, count, capacity) = (block.pointee.first, block.pointee.count, block.pointee.capacity)
@@ -62,7 +62,7 @@ struct ByteQueue {
         return Self.base(larger) + count
     }
 
-    /// Counts bytes that were written at the place that `reserve` returned.
+    /// Counts bytes that were written into the memory that `reserve` has returned.
     mutating func grow(_ more: Int) { block?.pointee.count += more }
 
     /// Returns false, without effect, if there is no memory.
@@ -89,7 +89,7 @@ struct ByteQueue {
     /// Frees the memory of an empty queue.
     mutating func freeIfEmpty() { if let block, block.pointee.count == 0 { free() } }
 
-    /// Blocks that are worth keeping for the next queue.
+    /// The sizes of blocks that are worth keeping for the next queue.
     private static let spareSizes = 65536...1 << 20
 
     /// Frees the memory of an empty queue, or leaves it for another queue.

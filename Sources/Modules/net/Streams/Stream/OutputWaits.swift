@@ -14,7 +14,7 @@ final class OutputWaits {
     private var lines: [Line] = []
     private var places: [Int: (number: Int, limit: Int)] = [:]
     private var latest = 0
-    /// The number of waiters that do not keep the loop running.
+    /// The waiters that do not keep the loop running.
     private var idle: Set<Int> = []
 
     /// Whether one of the waiters keeps the loop running.

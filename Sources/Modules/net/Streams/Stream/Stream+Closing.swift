@@ -95,8 +95,8 @@ extension Stream {
         endWaitsLater(failure)
     }
 
-    /// Calls the waiters for output, each in a separate turn. A waiter that is cancelled before is not called: it may
-    /// no longer exist.
+    /// Calls the waiters for output, each in a separate turn. A waiter that is cancelled before its turn is not called:
+    /// it may no longer exist.
     func endWaitsLater(_ failure: StreamFailure) {
         for waiter in waits?.all ?? [] {
             network.loop.perform { [self] in
@@ -129,7 +129,7 @@ extension Stream {
             }
             state = .draining
             // TLS has sent the end of its own output already. The socket's end follows: otherwise two peers that both
-            // close would wait for each other, and a peer that never began TLS would not notice.
+            // close would wait for each other, and a peer that never began TLS would not notice the end.
             if tls != nil { _ = network.system.shutdownOutput(fdToClose) }
             updateActivity()
             drainsUntil = network.loop.now.later(by: settings.drain)

@@ -279,7 +279,7 @@ extension Stream {
         return first <= limit && (first...limit).contains { end.starts(with: bytes[$0...]) }
     }
 
-    /// Takes bytes that a read has left in the buffer.
+    /// Drops the next bytes, which a read has left in the buffer.
     public func drop(_ n: Int) { _ = take(min(max(0, n), input.count)) }
 
     private func take(_ n: Int, and more: Int = 0) -> Outcome {

@@ -95,7 +95,8 @@ extension Stream {
         return (bytes.count - head.size >= length ? head.size + length : nil, nil)
     }
 
-    /// Whether the bytes after the first `count` are those of the ending; all of them have arrived.
+    /// Whether the bytes after the first `count` are those of the ending. The caller has checked that they have
+    /// arrived.
     static func isFollowed(_ bytes: UnsafeRawBufferPointer, _ count: Int, by ending: Ending) -> Bool {
         guard !ending.text.isEmpty else { return true }
         return ending.isText(UnsafeRawBufferPointer(rebasing: bytes[count..<count + ending.count]))
@@ -136,7 +137,7 @@ extension Stream {
             let place = text.withUnsafeBytes { net_find(start + from, count - from, $0.baseAddress, $0.count) }
             guard let place else { continue }
             let offset = place - start
-            // From here on, a delimiter can be the first only if its last byte comes before the last byte of this one.
+            // A further delimiter is the first one only if it ends before this one.
             let isFirst = found.map { offset + text.count < $0.place + ends.texts[$0.which].count } ?? true
             if isFirst { found = (offset, which) }
             count = min(count, offset + text.count)

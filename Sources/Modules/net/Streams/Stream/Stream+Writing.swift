@@ -116,8 +116,8 @@ extension Stream {
     /// Sends without waiting for the end of the turn.
     public func sendNow() { if state == .open { send() } }
 
-    /// Makes one system call, or calls the backing. Returns the number of bytes that were taken; before a 0, notes the
-    /// reason.
+    /// Makes one system call, or calls the backing. Returns the number of bytes that were taken. If that is 0, it has
+    /// noted the reason.
     func give(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard let start = bytes.baseAddress, writable else { return 0 }
         let system = network.system

@@ -91,7 +91,7 @@ public final class Stream: RunLoop.EdgePort {
     var isFedByThread = false
     /// The TLS handshake is not done, and `opened` has not been called.
     var isGreeting = false
-    /// Bytes sent when the time limit began; or, while draining, bytes discarded.
+    /// The number of bytes that had been sent when the time limit began; while draining, the number of discarded bytes.
     var drained = 0
     public let isTCP: Bool
     /// For the owner: consecutive reads and writes that did not wait.
@@ -102,7 +102,7 @@ public final class Stream: RunLoop.EdgePort {
     /// The unit that the reader waits for.
     var unit = Unit.any
     var limit = 0
-    /// Input bytes that do not contain the end of the unit.
+    /// The number of buffered bytes that were searched and do not contain the end of the unit.
     var searched = 0
     /// The waiter that reads.
     public internal(set) var reader = 0
@@ -118,7 +118,7 @@ public final class Stream: RunLoop.EdgePort {
         var inputFailure, outputFailure: StreamFailure?
         var connector: Connector?
         var opener = 0
-        /// This object is made for the first waiter.
+        /// The waiters for the output. The object is made for the first of them.
         var waits: OutputWaits?
         var handlers: Handlers?
         var timeout: Int64 = -1
@@ -126,7 +126,7 @@ public final class Stream: RunLoop.EdgePort {
         var cancelledRead: StreamFailure?
         /// `subject` as it was while the stream was open.
         var lastSubject: String?
-        /// Ends a handshake that takes too long.
+        /// The timer that ends a handshake which takes too long.
         var patience: RunLoop.Timer?
         var refusal: StreamFailure?
         var standard: Int32 = 0
@@ -253,7 +253,7 @@ public final class Stream: RunLoop.EdgePort {
         isShared = true
         isBorrowed = true
     }
-    /// Bytes that were read and not taken.
+    /// The number of bytes in the buffer: received, but not yet returned by a read.
     public var buffered: Int { input.count }
     /// Bytes that can be read: those in the buffer, and those in the kernel.
     public var available: Int {
@@ -285,7 +285,7 @@ public final class Stream: RunLoop.EdgePort {
         return text == "unix:" ? nil : text  // a socket without a name
     }
 
-    /// For messages: the peer, or what kind of stream it is.
+    /// For messages: the peer, or the kind of the stream.
     public var subject: String {
         if let last = rare?.lastSubject { return last }
         if let peer = peer ?? address { return peer }

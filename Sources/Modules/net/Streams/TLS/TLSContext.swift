@@ -2,7 +2,8 @@ internal import CStreams
 internal import Glibc
 internal import Linux
 
-/// TLS settings that connections share: certificate, authorities, protocols. Making one is expensive: use it for many.
+/// TLS settings that connections share: certificate, authorities, protocols. Making a context is expensive: use it for
+/// many connections.
 ///
 /// The first context loads OpenSSL 3. Thread-safe.
 public final class TLSContext: @unchecked Sendable {

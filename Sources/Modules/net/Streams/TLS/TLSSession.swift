@@ -237,7 +237,7 @@ final class TLSSession {
 
     /// Encrypted bytes that are left to send.
     var unsent: Int { sealed.count }
-    /// Progress depends on the socket, and the socket is ready.
+    /// Whether the session waits for the socket, and the socket is ready.
     func hasWork(_ stream: Stream) -> Bool {
         !sealed.isEmpty && stream.writable || wantsInput && stream.readable
     }

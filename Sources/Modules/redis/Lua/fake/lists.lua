@@ -1,4 +1,4 @@
--- runloop.redis.fake.lists: the fake's commands for lists, those that block as well.
+-- runloop.redis.fake.lists: the fake's commands for lists, including those that block.
 
 local replies = require "runloop.redis.fake.replies"
 

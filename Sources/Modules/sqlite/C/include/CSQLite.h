@@ -102,7 +102,7 @@ const char *csqlite_load(void);
 enum { LENT_REQUEST = 1, LENT_REPLY };
 void csqlite_lend(lua_State *L, csqlite_job *job, int how);
 void csqlite_take_back(csqlite_job *job);
-/// Takes the request back that is at an index of the stack. Returns NULL for other values.
+/// Takes back the request that is lent to Lua at an index of the stack. Returns NULL for other values.
 csqlite_job *csqlite_take_request(lua_State *L, int index);
 /// Pushes a table with the functions that write jobs and read replies. A lua_CFunction.
 int csqlite_open_codec(lua_State *L);

@@ -238,11 +238,11 @@ function drawRow(c, l, row, y) {
     const i = index[n], a = x(l.start[i]), b = x(l.end[i]);
     if (b < LABEL || a > width) continue;
     const kind = label(l.object[i]), late = lateness(l, i), left = Math.max(LABEL, a), w = Math.max(b - left, 1.5);
-    if (late > 0) {  // a tail from the due date
+    if (late > 0) {  // a tail that begins at the due date
       const due = Math.max(LABEL, x(l.due[i]));
       if (a - due > 1) {
         c.fillStyle = late >= LATE ? "#d55e00" : theme.faint; c.globalAlpha = .45;
-        c.fillRect(due, y + ROW - 6, a - due, 3);  // below the names of those that it passes
+        c.fillRect(due, y + ROW - 6, a - due, 3);  // below the names of the slices that it passes
         c.fillRect(due, y + 3, 2, ROW - 8); c.globalAlpha = 1;
       }
     }
@@ -250,7 +250,7 @@ function drawRow(c, l, row, y) {
     c.fillStyle = COLORS[kind.kind]; c.globalAlpha = lasts ? dim * .4 : dim;
     c.fillRect(left, lasts ? y + 2 : y, w, lasts ? ROW - 5 : ROW - 2);
     c.globalAlpha = dim;
-    if (lasts) {  // pale, and its two ends
+    if (lasts) {  // drawn pale, with its two ends
       if (left === a) c.fillRect(left, y + 2, Math.min(3, w), ROW - 5);
       if (b <= width) c.fillRect(Math.max(left, b - 1), y + 2, 1, ROW - 5);
     // a gap to the next slice

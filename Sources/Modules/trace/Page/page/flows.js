@@ -80,7 +80,8 @@ function sent(flow) {
   return sends.get(flow);
 }
 
-// Returns the marked place, or else the callback that the flow has begun, or else the wake-up of the loop.
+// Returns where a flow was received: at a mark, or else in the callback that it has begun, or else at the wake-up of
+// the loop.
 function received(flow) {
   if (flow >= MESSAGES) return arrived(flow)[0];
   if (!receipts) {

@@ -51,7 +51,7 @@ class Lane {
     this.inCount = 0; this.inTimes = times(); this.inFlows = times();
     this.inSlices = places();
     this.inObjects = words();
-    // Open slices, and open runs as negative numbers from ~0 down.
+    // The stack has the index of each open slice, and ~index of each open run.
     this.stack = []; this.depth = 0; this.run = null; this.openSleep = NaN; this.openPasses = [];
     this.runs = []; this.marks = []; this.lasts = []; this.lasting = new Map(); this.groups = new Map();
     this.rows = 0; this.callbackRows = 0; this.overlaps = false; this.lastStart = -Infinity; this.lastEnd = -Infinity;
@@ -302,8 +302,8 @@ function take(words) {
   }
 }
 
-// The slices of each row by time, and coarser levels. Each entry joins four: start, end, busy share, and the object
-// with most of it.
+// The slices of each row by time, and coarser levels. An entry of a coarser level joins four entries: it has their
+// start, their end, their busy share, and the object with most of the busy time.
 function rowsOf(l) {
   const { start, end, row, object, sliceCount: count } = l, sizes = new Uint32Array(l.rows);
   for (let i = 0; i < count; i++) sizes[row[i]]++;

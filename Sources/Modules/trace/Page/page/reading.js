@@ -1,5 +1,5 @@
-// A recording is a number of chunks, scripts of the type text/x-rlhost. Each is base64: "z" compressed as gzip does or
-// "r" as it is, then "n" names as JSON or "e" events of 32 bytes:
+// A recording is a number of chunks, scripts of the type text/x-rlhost. Each begins with two letters: "z" (compressed
+// as gzip does) or "r" (raw), and "n" (names as JSON) or "e" (events of 32 bytes). The data follow in base64. An event:
 //   u64 nanoseconds · u8 kind · u8 flags · u16 thread · u32 object · u64 a · u32 flow · u32 task
 // Events lie in columns: the first four bytes of all of a chunk's events, the second four of all, and so on. Each time
 // is the difference to the event before it in the chunk, which may be negative; the first counts from 0.

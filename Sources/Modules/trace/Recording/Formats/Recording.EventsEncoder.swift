@@ -298,7 +298,7 @@ extension Recording {
                 bytes.append(quoted: value)
             }
 
-            /// Adds the name of an object that is not the event's own.
+            /// Adds the name of another object than the event's own.
             mutating func add(_ key: String, _ name: Name) {
                 add(key, name.text)
                 add("kind", name.kind.rawValue)

@@ -3,9 +3,9 @@ internal import CTracing
 internal import Glibc
 
 extension Recording {
-    /// The page, followed by chunks in script elements that no browser runs. A chunk is "z", compressed by gzip, or
-    /// "r", raw; then "n", names as JSON, or "e", records in columns; in base64. A file that ends early is still a page
-    /// with all chunks written so far.
+    /// The page, followed by chunks in script elements that no browser runs. A chunk begins with two letters: "z"
+    /// (compressed by gzip) or "r" (raw), and "n" (names as JSON) or "e" (records in columns). The data follow in
+    /// base64. A file that ends early is still a page with all chunks written so far.
     final class PageEncoder: Encoder {
         var bytes: [UInt8] = []
         private var pending: [UInt8] = []

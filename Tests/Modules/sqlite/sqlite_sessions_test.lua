@@ -241,3 +241,24 @@ t.it("a change that returns rows is committed before they are returned", functio
   t.equal(db:value "insert into n values (10), (11) returning i", 10)
   t.equal(db:value "select count(*) from n", 2)
 end)
+
+t.it("the first call after a change of the schema has the new columns", function()
+  local db = open()
+  db:script "create table t (a, b); insert into t values (1, 2)"
+  local function row() return db:row "select * from t" end
+  t.equal({ row(), row() }, { { a = 1, b = 2 }, { a = 1, b = 2 } })
+  db:script "alter table t add column c default 3"
+  t.equal(row(), { a = 1, b = 2, c = 3 })
+  db:script "alter table t rename column a to z"
+  t.equal(row(), { z = 1, b = 2, c = 3 })
+  db:script "alter table t drop column z"
+  t.equal(row(), { b = 2, c = 3 })
+  t.equal(db:query { "select * from t", lists = true }, { { 2, 3 } })
+  db:script "create table u (d); insert into u values (4)"
+  local function both() return db:row "select * from t, u" end
+  t.equal({ both(), both() }, { { b = 2, c = 3, d = 4 }, { b = 2, c = 3, d = 4 } })
+  db:script "alter table u rename column d to c"
+  for _ = 1, 2 do t.error(both, "db:row: two columns are called 'c'") end
+  db:script "alter table u rename column c to e"
+  t.equal(both(), { b = 2, c = 3, e = 4 })
+end)

@@ -313,24 +313,43 @@ typedef struct {
   int before;  // the number of changes that the connection had made before this run
 } run;
 
-// Ends a statement whose rows are too large, and undoes what it has changed.
-static void give_up(csqlite *it, prepared *statement, const run *how, block *reply) {
-  char text[120];
-  snprintf(text, sizeof text, "the rows have more than %llu bytes: %s", (unsigned long long)how->most_bytes,
-           how->flags & IN_LOTS ? "give a larger max" : "use rows()");
+// Ends a statement, and undoes what it has changed.
+static void undo(csqlite *it, prepared *statement) {
   int is_change = !sqlite.stmt_readonly(statement->statement);
   // Without this transaction, the release of the statement would commit its changes.
   if (is_change && sqlite.get_autocommit(it->db)) sqlite.exec(it->db, "begin", NULL, NULL, NULL);
   release(statement);
   if (is_change) sqlite.exec(it->db, "rollback", NULL, NULL, NULL);
+}
+
+// Ends a statement whose rows are too large.
+static void give_up(csqlite *it, prepared *statement, const run *how, block *reply) {
+  char text[120];
+  snprintf(text, sizeof text, "the rows have more than %llu bytes: %s", (unsigned long long)how->most_bytes,
+           how->flags & IN_LOTS ? "give a larger max" : "use rows()");
+  undo(it, statement);
   csqlite_put_failure(reply, "EMSGSIZE", "SQLITE_TOOBIG", text);
+}
+
+// Takes the first step of a run. If the schema has changed, also by another connection, SQLite prepares the statement
+// again in this step, perhaps with other columns. Returns SQLite's code; -1 if two columns have one name: then the
+// reply says so, and the statement has ended.
+static int step_first(csqlite *it, prepared *statement, const run *how, block *reply) {
+  sqlite3_stmt *stmt = statement->statement;
+  int code = sqlite.step(stmt), is_new = sqlite.stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 1);
+  if (how->flags & (LISTS | COUNTS) || !(is_new || sqlite.stmt_readonly(stmt))) return code;
+  if (check_columns(stmt, reply)) return code;
+  undo(it, statement);
+  return -1;
 }
 
 // Steps through the statement. If the rows are read in lots, stops after a lot; the statement then stays in `place`.
 static void step_all(csqlite *it, prepared *statement, cursor *place, const run *how, block *reply) {
   sqlite3_stmt *stmt = statement->statement;
-  int columns = sqlite.column_count(stmt), code;
   size_t start = reply->length, bytes = 0;
+  int code = place ? sqlite.step(stmt) : step_first(it, statement, how, reply);
+  if (code < 0) return;
+  int columns = sqlite.column_count(stmt);
   block_byte(reply, REPLY_ROWS);
   block_number(reply, 0);
   block_number(reply, 0);
@@ -342,7 +361,7 @@ static void step_all(csqlite *it, prepared *statement, cursor *place, const run 
   uint64_t rows = 0, open = 0;
   // The last step of a change commits it, and may fail.
   int to_end = !sqlite.stmt_readonly(stmt);
-  while ((code = sqlite.step(stmt)) == SQLITE_ROW) {
+  for (; code == SQLITE_ROW; code = sqlite.step(stmt)) {
     if (how->flags & COUNTS || (how->most_rows && rows == how->most_rows)) continue;
     rows++;
     size_t size = put_row(stmt, columns, reply);
@@ -420,7 +439,9 @@ static void run_statement(csqlite *it, int flags, block_reader *from, block *rep
     return;
   }
   statement->used = ++it->uses;
-  if (!(flags & (LISTS | COUNTS)) && !check_columns(statement->statement, reply)) return;
+  // The columns of a query are checked after its first step.
+  int is_change = !sqlite.stmt_readonly(statement->statement);
+  if (is_change && !(flags & (LISTS | COUNTS)) && !check_columns(statement->statement, reply)) return;
   if (!bind_all(it, statement, flags, from, count, reply)) {
     release(statement);
     return;
@@ -539,26 +560,7 @@ static void run_batch(csqlite *it, int flags, block_reader *from, block *reply) 
   else free(all.bytes);
 }
 
-// Snapshots -----------------------------------------------------------------------------------------------------------
-
-int csqlite_step_once(csqlite *it, sqlite3_stmt **statement, const char *text) {
-  int code = SQLITE_OK;
-  if (!*statement) code = sqlite.prepare_v3(it->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
-  if (!*statement) return code;
-  code = sqlite.step(*statement);
-  sqlite.reset(*statement);
-  return code;
-}
-
-void csqlite_begin_snapshot(csqlite *it) {
-  if (csqlite_step_once(it, &it->begin, "begin") == SQLITE_DONE) it->snapshot = it->last_handed;
-}
-
-void csqlite_end_snapshot(csqlite *it) {
-  it->snapshot = 0;
-  // A failure may already have ended the transaction.
-  if (!sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
-}
+// Requests ------------------------------------------------------------------------------------------------------------
 
 void csqlite_reset(csqlite *it) {
   for (int i = 0; it->cursors && i < CURSORS; i++) {
@@ -568,8 +570,6 @@ void csqlite_reset(csqlite *it) {
   }
   if (it->db && !sqlite.get_autocommit(it->db)) csqlite_step_once(it, &it->end, "rollback");
 }
-
-// Requests ------------------------------------------------------------------------------------------------------------
 
 void csqlite_carry_out(csqlite *it, const char *request, size_t length, block *reply) {
   block_reader from = {request, request + length, 0};

@@ -73,7 +73,8 @@ const char *read_text(block_reader *from, size_t *length);
               each(column_name) each(column_type) each(column_int64) each(column_double) each(column_text)            \
                   each(column_blob) each(column_bytes) each(stmt_readonly) each(total_changes) each(changes)          \
                       each(get_autocommit) each(exec) each(busy_handler) each(progress_handler) each(db_config)       \
-                          each(system_errno) each(db_status) each(last_insert_rowid) each(set_last_insert_rowid)
+                          each(system_errno) each(db_status) each(last_insert_rowid) each(set_last_insert_rowid)      \
+                              each(stmt_status)
 
 // The functions of libsqlite3.
 typedef struct {

@@ -8,11 +8,11 @@
 
 static int is_full(const cl_state *state) { return state->free_count == 0 && state->slots_used == state->slot_count; }
 
-// Doubles the number of slots. If the table has one more entry than a power of two, Lua doubles the table's array; from
-// then on, filling a slot allocates nothing.
+// Doubles the number of slots. When a table gets one entry more than a power of two, Lua doubles the table's array.
+// After that, filling a slot allocates nothing.
 //
-// Reads and changes the state here, not in the caller: the script's hooks run before and after this function, and may
-// anchor values themselves.
+// Reads and changes the state in this function, not in the caller. The script's hooks run before and after this
+// function, and they may anchor values.
 static int p_add_anchors(lua_State *L) {
   cl_state *state = cl_state_of(L);
   if (!is_full(state)) return 0;
@@ -37,7 +37,7 @@ static int add_anchors(lua_State *L) {
   return 0;
 }
 
-// Reuses free slots before it takes fresh ones, and begins with the lowest, which keeps the table dense.
+// Reuses free slots before it takes new ones, the lowest first, which keeps the table dense.
 uint32_t cl_anchor(lua_State *L, int index) {
   cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 3)) return 0;
@@ -60,7 +60,7 @@ static void drop_anchors(lua_State *L, lua_Integer after, lua_Integer last) {
     lua_pushnil(L);
     lua_rawseti(L, -2, i);
   }
-  // A key that does not fit makes Lua compute the table's sizes again.
+  // Adding a key that does not fit makes Lua compute the table's size again.
   for (int is_there = 1; is_there >= 0; is_there--) {
     lua_pushboolean(L, 1);
     if (is_there) lua_pushboolean(L, 1);
@@ -69,8 +69,8 @@ static void drop_anchors(lua_State *L, lua_Integer after, lua_Integer last) {
   }
 }
 
-// Like p_add_anchors, this reads and changes the state between the script's hooks. It can raise an error only at the
-// end.
+// Like p_add_anchors, this function reads and changes the state between two calls of the script's hooks. It can raise
+// an error only at its end.
 static int p_shrink_anchors(lua_State *L) {
   cl_state *state = cl_state_of(L);
   unsigned char *is_free = calloc(state->slots_used + 1, 1);
@@ -83,7 +83,7 @@ static int p_shrink_anchors(lua_State *L) {
     state->slot_count = count;
     state->slots_used = used;
     state->free_count = 0;
-    // The lowest free slot is to be used next.
+    // Put the free slots into the list so that the lowest one is used next.
     for (uint32_t i = used; i > 0; i--)
       if (is_free[i]) state->free_slots[state->free_count++] = i;
     uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
@@ -100,7 +100,8 @@ static int p_shrink_anchors(lua_State *L) {
 void cl_shrink_anchors(cl_state *state) {
   lua_State *L = state->main;
   if (!L || state->slot_count < MANY_ANCHORS || state->free_count < state->slots_used / 4 * 3) return;
-  // Few slots are in use, but one of them lies near the end. Tries again only after others have been released.
+  // The last attempt freed nothing, because a slot near the end is in use. Try again only after further slots were
+  // released.
   if (state->free_count == state->free_in_vain || !lua_checkstack(L, 24)) return;
   if (cl_call_protected(L, p_shrink_anchors, 0, 0) != LUA_OK) lua_pop(L, 1);
 }

@@ -6,8 +6,7 @@
 
 static _Thread_local char text[96];
 
-// Whether Lua can yield through a C function of the standard library. Lua can yield through these three, and continues
-// them after the wait.
+// Whether Lua can yield through a C function of the standard library: these three continue after the wait.
 static int is_suspendable(const char *name) {
   return strcmp(name, "pcall") == 0 || strcmp(name, "xpcall") == 0 || strcmp(name, "dofile") == 0;
 }
@@ -52,7 +51,8 @@ static const char *global_name(lua_State *L) {
 const char *cl_blocker(lua_State *L) {
   lua_Debug debug;
   if (!lua_checkstack(L, 10)) return NULL;
-  // Lua counts levels from the innermost each time: in a deep recursion, a search of all levels would take minutes.
+  // Search a limited number of levels: lua_getstack counts from the innermost level each time, so in a deep recursion
+  // searching all levels would take minutes.
   for (int level = 1; level < 5000 && lua_getstack(L, level, &debug); level++) {
     lua_getinfo(L, "Snf", &debug);
     // Lua's core calls these metamethods from C: a finalizer, and the closing of a variable.

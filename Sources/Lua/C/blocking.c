@@ -19,7 +19,8 @@ static int is_place(const cl_held *held, const cl_held *other) {
   return held->name == other->name && held->line == other->line && strcmp(held->source, other->source) == 0;
 }
 
-// Calls from one line that follow one another without a pause, as in a loop, count as one: the ring is short.
+// Stores a call in the ring. The ring is short, so calls from one line that follow one another without a pause, as in a
+// loop, count as one call.
 static void note(cl_state *state, const cl_held *held) {
   cl_held *last = &state->held[state->last_held];
   if (is_place(last, held) && held->began - last->ended < LEAST_NANOSECONDS) {

@@ -2,8 +2,8 @@
 //
 // A generational collector, with which scripts begin, frees old objects all at once, and only when the script
 // allocates: the garbage of fifty thousand tasks would stay until the next burst. So the host collects in small steps,
-// which only the incremental mode offers. Three parts cannot be divided: entering that mode and leaving it, which visit
-// each object, and the atomic end of a cycle.
+// which only the incremental mode offers. Three parts cannot be divided into steps: entering that mode and leaving it,
+// which both visit each object, and the atomic end of a cycle.
 #include "private.h"
 
 #include <time.h>
@@ -42,7 +42,7 @@ int cl_collect(cl_state *state, int64_t nanoseconds, int64_t *spent) {
 void cl_end_collection(cl_state *state) {
   if (!state->is_collecting) return;
   state->is_collecting = 0;
-  // With many objects the incremental mode stays: entering the other one would be a long pause.
+  // With many objects, stay in incremental mode: entering the generational mode would be a long pause.
   if (state->is_generational && state->blocks <= FEW) lua_gc(state->main, LUA_GCGEN, 0, 0);
 }
 
@@ -54,7 +54,7 @@ static int collectgarbage(lua_State *L) {
   if (is_generational || strcmp(option, "incremental") == 0) {
     state->is_collecting = 0;
     if (state->is_generational) lua_gc(L, LUA_GCGEN, 0, 0);
-    // lua_gc returns -1 in a finalizer, where the call changes nothing, and returns nil to the script.
+    // lua_gc returns -1 in a finalizer. The script's call then has changed nothing and returns nil.
     if (lua_gc(L, LUA_GCISRUNNING) >= 0) state->is_generational = is_generational;
   }
   return state->collect_function(L);

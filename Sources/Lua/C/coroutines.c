@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-// A task's coroutine is the host's, not the script's: to the script it looks like the main coroutine, as it would under
-// lua.
+// Whether a coroutine runs a task. The host has made such a coroutine. To the script it looks like the main coroutine,
+// as it would under lua.
 static int is_task(lua_State *L) { return cl_state_of(L)->running == L; }
 
 static int co_running(lua_State *L) {
@@ -28,8 +28,8 @@ static int co_yield(lua_State *L) {
   return lua_yield(L, lua_gettop(L));
 }
 
-// A signal interrupts the coroutine that runs, not the one that resumed it, so each resumption is recorded. The record
-// is removed when the resumption ends; none of the Lua functions called meanwhile raises past it.
+// Records a resumption, since a signal must interrupt the coroutine that runs, and not the coroutine that has resumed
+// it. The record is removed when the resumption ends; none of the Lua functions called meanwhile raises past it.
 static void enter(cl_resumption *record, lua_State *from, lua_State *coroutine) {
   cl_state *state = cl_state_of(from);
   record->coroutine = coroutine;
@@ -45,7 +45,7 @@ static void leave(cl_resumption *record) {
   cl_pass_interrupt(state, record->from);
 }
 
-// Whether a coroutine of the host's has not begun or has ended, and so waits for a task.
+// Whether one of the host's coroutines is idle: it has not begun, or has ended, and can run another task.
 static int is_idle(lua_State *fiber) {
   lua_Debug debug;
   return lua_status(fiber) != LUA_YIELD && !lua_getstack(fiber, 0, &debug);
@@ -58,7 +58,8 @@ static int co_status(lua_State *L) {
   return 1;
 }
 
-// A script may hold a task's coroutine, but only the host knows for what the task waits, and when it may go on.
+// Refuses to resume a task's coroutine. A script may have a reference to it, but only the host may resume it, when the
+// task's wait has ended.
 static int refuse_resume(lua_State *L, lua_State *fiber) {
   lua_pushboolean(L, 0);
   if (lua_status(fiber) == LUA_YIELD) {
@@ -103,8 +104,8 @@ static int co_close(lua_State *L) {
   return count;
 }
 
-// The function that coroutine.wrap makes. Lua's own function is not used: it raises errors before the record of the
-// resumption can be removed.
+// The function that coroutine.wrap returns. Lua's own function cannot be used: it raises errors before the record of
+// the resumption can be removed.
 static int call_wrapped(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, lua_upvalueindex(1));
   int arguments = lua_gettop(L), results = 0, status;
@@ -150,14 +151,14 @@ static int co_wrap(lua_State *L) {
   return 1;
 }
 
-// os.exit([code [, close]]): like Lua's, but only 0 becomes status 0: a number above 255 and a negative multiple of 256
+// os.exit([code [, close]]): like Lua's, but only 0 becomes status 0. Numbers above 255 and negative multiples of 256
 // become 255.
 static int os_exit(lua_State *L) {
   int status;
   if (lua_isboolean(L, 1)) {
     status = lua_toboolean(L, 1) ? 0 : 1;
   } else if (lua_type(L, 1) == LUA_TUSERDATA) {
-    // The call is probably rl.after(1, os.exit).
+    // With a userdata as argument, the call probably comes from `rl.after(1, os.exit)`.
     const char *name = luaL_getmetafield(L, 1, "__name") == LUA_TSTRING ? lua_tostring(L, -1) : "userdata";
     return luaL_error(L,
                       "os.exit: argument #1 must be true, false or an integer, got a %s: callbacks are called with "
@@ -170,7 +171,8 @@ static int os_exit(lua_State *L) {
   cl_state *state = cl_state_of(L);
   int closes = lua_toboolean(L, 2);
   if (closes && state->closing) {
-    // A finalizer calls this: the remaining finalizers run, too, as under lua, and no Lua code runs after them.
+    // A finalizer has called os.exit while the state is being closed: the remaining finalizers run, too, as under lua,
+    // and no Lua code runs after them.
     state->end = NULL;  // the status of this call of os.exit counts
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     lua_close(lua_tothread(L, -1));
@@ -184,8 +186,8 @@ static void (*_Atomic around_program)(int begins);
 
 void cl_set_around_program(void (*function)(int begins)) { around_program = function; }
 
-// os.execute([command]): like Lua's, but calls a function before and after it, so that the prompt gives up the
-// terminal.
+// os.execute([command]): like Lua's, but calls a function before and after it, so that the prompt can lend the terminal
+// to the program.
 static int os_execute(lua_State *L) {
   void (*around)(int begins) = around_program;
   lua_CFunction execute = cl_state_of(L)->execute_function;
@@ -253,7 +255,7 @@ void cl_replace_functions(lua_State *L) {
   cl_replace_collector(L);
 }
 
-// A coroutine of the host's, in which tasks and callbacks run.
+// Makes a coroutine of the host, in which tasks and callbacks run.
 static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
   *(uintptr_t *)lua_getextraspace(thread) |= 1;

@@ -1,5 +1,5 @@
-// Requests of other threads and processes to the thread that runs Lua: that an entry ends, or that the thread reports
-// its place.
+// Requests of other threads and processes to the thread that runs Lua: to end an entry, or to report which code is
+// running.
 #include "private.h"
 
 #include <poll.h>
@@ -13,8 +13,8 @@
 // The running entry, and the entry that is to end. Entries are numbers, so that a late request cannot interrupt another
 // entry.
 static _Atomic uint64_t running_entry, unwanted_entry;
-// 1: nobody can repeat the request, because its sender has gone. 2: the entry went on regardless, so each instruction
-// of it raises.
+// See `how_hard` of cl_end_entries. 1: the sender has gone, so nobody can repeat the request. 2: the entry went on
+// regardless, so each of its instructions raises.
 static _Atomic int pressure;
 
 int cl_entry_is_unwanted(void) {
@@ -46,8 +46,8 @@ static int give_back(lua_State *L) {
   return 1;
 }
 
-// Lua calls a message handler for an error that a hook raises, too, and no hook runs in it: a handler that loops could
-// never be ended. So each xpcall on the stack gets another handler, which is its second local value.
+// Lua also calls message handlers for errors that a hook raises, and calls no hooks inside them: a handler in an
+// endless loop could never be ended. So the handler of each xpcall on the stack, its second local value, is replaced.
 void cl_disarm_handlers(lua_State *L) {
   enum { levels = 5000, handler = 2 };
   lua_CFunction xpcall = cl_state_of(L)->catchers[1];
@@ -65,7 +65,7 @@ void cl_disarm_handlers(lua_State *L) {
 
 // Wishes --------------------------------------------------------------------------------------------------------------
 
-// A set of bits: requests (CL_WISH_…), which are fulfilled at Lua's next instruction, or when the loop wakes up.
+// The pending requests, a set of bits CL_WISH_…. They are fulfilled at Lua's next instruction, or when the loop wakes.
 static _Atomic unsigned wishes;
 static void (*grant)(cl_state *state, unsigned wishes);
 

@@ -15,7 +15,8 @@ static void say_to_scratch(lua_State *L, const char *text) {
   write_to_scratch(L, text);
 }
 
-// Runs a script's __tostring on the main coroutine, whichever task has failed: a signal finds it there.
+// Calls a function that may run a script's __tostring. If that happens on the main coroutine, no task counts as running
+// meanwhile, so that a signal interrupts the main coroutine.
 static int call_aside(lua_State *L, lua_CFunction function, int arguments, int results) {
   cl_state *state = cl_state_of(L);
   lua_State *running = state->running;
@@ -88,7 +89,7 @@ static int push_message(lua_State *L) {
   if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
     lua_pushvalue(L, 1);
   } else if (push_text_by(L, describe_itself)) {
-    // As in lua, an error object that describes itself needs no traceback.
+    // As in lua, there is no traceback for an error object with a __tostring.
     has_more = 0;
   } else if (!(lua_istable(L, 1) && push_text_by(L, show_table))) {
     lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
@@ -189,8 +190,8 @@ int cl_call_traced(lua_State *L, int arguments, int results) {
 
 // Interruptions -------------------------------------------------------------------------------------------------------
 
-// The registry keeps the error value of the latest interruption under this address, or false, so that noting one
-// allocates nothing.
+// The registry has the error value of the latest interruption under this address; false if there was none, so that
+// storing one allocates nothing.
 static const char interruption = 0;
 
 void cl_prepare_failures(lua_State *L) {
@@ -227,8 +228,8 @@ static const char failure_mark = 0;
 enum { HANDLER = 1, TABLE = 2 };           // indices on the stack of `run_chunk`
 enum { VALUE = 1, TEXT = 2, LENGTH = 3 };  // fields of the table that keeps the error
 
-// The message handler. The handler makes the same text of an error as lua does; pending to-be-closed variables and a
-// reader of `load` see that text, too. The original error stays in the table that is the handler's upvalue.
+// The message handler. It converts an error to the same text as lua does. To-be-closed variables and reader functions
+// of `load` get that text, too. The handler's upvalue is a table that keeps the original error.
 static int explain(lua_State *L) {
   int table = lua_upvalueindex(1);
   lua_settop(L, 1);

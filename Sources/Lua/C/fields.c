@@ -1,5 +1,5 @@
-// The checker of options that modules written in Lua share. Right options cost a lookup for each field. When a mistake
-// is found, the part runloop.hints is loaded, and describes it.
+// Checks options for the modules written in Lua. Valid options cost one lookup for each field. For a mistake, the part
+// runloop.hints is loaded, which describes it.
 #include "private.h"
 
 // The kinds of values that a field accepts, as a set of bits.
@@ -21,7 +21,8 @@ static const struct {
              {"number", IS_NUMBER},  {"seconds", IS_NUMBER},  {"count", IS_COUNT}, {"positive", IS_POSITIVE},
              {"bytes", IS_POSITIVE}, {"any", IS_ANY}};
 
-// The registry keeps a weak table under this address: from a declaration to the bits of its fields.
+// The registry has a weak table under this address. Its keys are declarations; its values are tables with the bits of
+// their fields.
 static const char compiled = 0;
 
 static void push_compiled(lua_State *L) {
@@ -57,8 +58,8 @@ static int bits_of(lua_State *L) {
   return bits;
 }
 
-// Pushes the bits by field of the declaration at index 2. Element 1 is the number of required fields; element 2 is true
-// if integer keys are values of their own.
+// Pushes a table for the declaration at index 2: from the name of a field to its bits. Element 1 is the number of
+// required fields; element 2 is true if integer keys are allowed.
 static void compile(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checkstack(L, 12, NULL);
@@ -88,8 +89,8 @@ static void compile(lua_State *L) {
   lua_pop(L, 1);
 }
 
-// Replaces a float in the options that equals an integer, such as 1e6, by that integer, so that it appears in texts
-// without ".0". The field is below the float, on top of the stack.
+// If a float in the options equals an integer, such as 1e6, replaces it by the integer, so that texts show it without
+// ".0". The float is on top of the stack, and the field's name below it.
 static int become_integer(lua_State *L) {
   int is_whole;
   lua_Integer number = lua_tointegerx(L, -1, &is_whole);
@@ -102,7 +103,7 @@ static int become_integer(lua_State *L) {
   return 1;
 }
 
-// Whether the value on top of the stack, which belongs to the field below it, has one of the kinds in `bits`.
+// Whether the value on top of the stack has one of the kinds in `bits`. The field's name is below the value.
 static int fits(lua_State *L, lua_Integer bits) {
   if (bits & IS_ANY) return 1;
   switch (lua_type(L, -1)) {

@@ -1,5 +1,5 @@
-// How `require` finds the host's modules. The `require` of scripts finds the public modules; that of the host's parts
-// finds the private parts, too.
+// How `require` finds the host's modules. The `require` of scripts finds the public modules; the `require` of the
+// host's parts also finds private parts.
 #include "private.h"
 
 // The last searcher: (name) -> the line about a public module with a similar name, or nothing.
@@ -15,8 +15,8 @@ static int suggest_module(lua_State *L) {
   return 1;
 }
 
-// Adds the last searcher before the first search that may need it. A script that requires only the host's modules never
-// needs the searcher, and does not pay for it.
+// Adds the last searcher, before the first search that may need it. A script that requires only modules of the host
+// never needs this searcher.
 static void prepare_to_suggest(lua_State *L) {
   if (cl_state_of(L)->suggests_modules) return;
   cl_state_of(L)->suggests_modules = 1;
@@ -27,8 +27,8 @@ static void prepare_to_suggest(lua_State *L) {
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 }
 
-// Makes a public module: (name, where it was found). The function's upvalue is the opener. The functions that the
-// module does not have are watched.
+// Makes a public module: (name, where it was found). The function's upvalue is the opener. Calls of functions that the
+// module does not have will raise an error with a suggestion.
 static int open_public(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, lua_upvalueindex(1));

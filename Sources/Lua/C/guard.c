@@ -5,7 +5,8 @@
 
 #include <time.h>
 
-// Lua counts levels from the innermost each time: a search of all levels of a runaway recursion would take minutes.
+// Search only this number of levels: lua_getstack counts from the innermost level each time, so searching all levels of
+// a runaway recursion would take minutes.
 enum { GUARD_LEVELS = 5000 };
 
 static int is_catcher(lua_State *L, lua_Debug *debug) {
@@ -16,8 +17,8 @@ static int is_catcher(lua_State *L, lua_Debug *debug) {
   return function && (function == catchers[0] || function == catchers[1] || function == catchers[2]);
 }
 
-// Finds the innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0
-// if there is none, and -1 if it is too far away.
+// Finds the innermost line of Lua code that calls a function that catches errors, such as pcall. Begins at a level of a
+// coroutine. Returns 0 if there is no such line, and -1 if it is too many levels away.
 static int find_guard(lua_State *L, int level, const char **source, int *line) {
   cl_state *state = cl_state_of(L);
   cl_resumption *record = state->resumption;
@@ -47,7 +48,7 @@ static int find_guard(lua_State *L, int level, const char **source, int *line) {
 // outside of the pcall.
 _Thread_local int cl_is_guarding;
 static _Thread_local struct {
-  int is_open;  // the line was too far away to be found, so the next line that calls pcall counts
+  int is_open;  // the line was too many levels away to be found, so the next line that calls pcall counts
   const char *source;
   int line;
   time_t until;

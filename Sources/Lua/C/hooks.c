@@ -11,7 +11,7 @@
 // The registry keeps the function of the hook for all tasks under this address.
 static const char everywhere = 0;
 
-// A bit beside the state's address in a coroutine's extra space: the coroutine runs a chunk.
+// A bit in a coroutine's extra space, next to the state's address: the coroutine runs a chunk.
 enum { RUNS_CHUNK = 2 };
 
 void cl_chunk_runs(lua_State *L, int runs) {
@@ -21,8 +21,9 @@ void cl_chunk_runs(lua_State *L, int runs) {
 
 static int runs_chunk(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & RUNS_CHUNK); }
 
-// The host also calls functions in coroutines that do not run, to put arguments and results there. Such a call is not
-// the script's, and Lua does not count its depth: a hook that began other callbacks there would overflow the C stack.
+// Whether this coroutine is running. The host also calls functions on the stacks of other coroutines, to put arguments
+// and results there. Hooks must ignore such calls: Lua does not count their depth, so a hook that started other
+// callbacks there would overflow the C stack.
 static int runs(lua_State *L) { return cl_state_of(L)->running == L; }
 
 // The function of debug.sethook that calls the script's. The hook is the same in all states.
@@ -34,8 +35,8 @@ static void call_own_hook(lua_State *L, lua_Debug *debug) {
 
 static void call_hook(lua_State *L, lua_Debug *debug) {
   static const char *const events[] = {"call", "return", "line", "count", "tail call"};
-  // A coroutine of a script inherits the hook of its creator, but has no function for it; Lua's own hook does nothing
-  // then, too.
+  // A coroutine that a script makes inherits the C hook of its creator, but debug.sethook has no function for it. As
+  // Lua's own hook does, do nothing then.
   if (!cl_is_fiber(L) || !runs(L)) return;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere) != LUA_TFUNCTION) {
     lua_pop(L, 1);
@@ -84,9 +85,9 @@ void cl_give_hook_back(lua_State *L) {
   else cl_set_usual_hook(L);
 }
 
-// Lua calls no hook while a finalizer runs, nor, after an error of a hook, while the variables of the coroutine are
-// closed. So a hook could not end such code, which could go on for ever. A byte of lua_State says whether hooks are
-// allowed, and no function of Lua's interface changes it; the place of the byte is checked before its use.
+// Lua calls no hook while a finalizer runs, nor while variables are closed after an error in a hook. So no hook could
+// end such code if it ran for ever. A byte of lua_State says whether hooks are allowed. No function of Lua's interface
+// changes this byte, so this file does; it first checks the byte's offset.
 enum { ALLOWS_HOOKS = sizeof(void *) + 3 };
 static pthread_once_t checked = PTHREAD_ONCE_INIT;
 static int knows_place;
@@ -119,7 +120,8 @@ void cl_forget_hook(void) { displaced.thread = NULL; }
 
 void cl_hook_task(lua_State *L, int goes_on) {
   lua_Hook own = lua_gethook(L);
-  // A task that goes on keeps its own hook; a task without one gets the hook that was set for all tasks meanwhile.
+  // A task that goes on keeps its own hook. If it has none, it gets the present hook for all tasks, which may have
+  // changed meanwhile.
   if (!goes_on || !own || own == call_hook) cl_set_usual_hook(L);
 }
 

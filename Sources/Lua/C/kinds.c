@@ -10,7 +10,7 @@ static cl_kind kind_records[CL_MAX_KINDS];
 cl_box *cl_any_box_at(lua_State *L, int index) {
   cl_box *box = lua_touserdata(L, index);
   if (!box || lua_rawlen(L, index) < sizeof(cl_box)) return NULL;
-  // Another library's userdata may have any bytes there.
+  // The userdata may belong to another library, so check the pointer before reading through it.
   uintptr_t offset = (uintptr_t)box->kind - (uintptr_t)kind_records;
   if (offset >= sizeof kind_records || offset % sizeof *kind_records) return NULL;
   return cl_state_of(L)->kinds[offset / sizeof *kind_records] ? box : NULL;
@@ -32,7 +32,7 @@ void cl_push_name(lua_State *L, const cl_entry *entry) {
   else lua_pushfstring(L, "%s%s", entry->library ? entry->library : "", entry->name);
 }
 
-// A host object has one userdata, so that it compares equal and works as a table key.
+// Each host object has a single userdata in a state, so that references to it compare equal and work as table keys.
 void cl_push_box(lua_State *L, uint32_t kind, void *object) {
   cl_state *state = cl_state_of(L);
   lua_rawgeti(L, LUA_REGISTRYINDEX, state->boxes);

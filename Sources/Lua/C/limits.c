@@ -1,8 +1,8 @@
 // Limits for running Lua code: memory, processor time, and the time for which a callback blocks its loop.
 //
-// The processor time has a timer of the thread's clock, or of the process's for the main state. The other limit is
-// watched by a thread of the host's, which sees in `turns` that a callback still runs. Both send SIGURG to the thread,
-// whose handler makes Lua call a hook.
+// For processor time there is a timer on the thread's CPU clock, or on the process's CPU clock for the main state. For
+// callbacks, a thread of the host checks whether `turns` has changed, which shows that the callback has ended. Both
+// send SIGURG to the thread. The signal's handler makes Lua call a hook.
 #define _GNU_SOURCE
 #include "limit.h"
 #include "private.h"
@@ -21,13 +21,13 @@ enum { PROCESSOR = 1, HELD = 2 };
 // interruptions come more and more often, since a thousand finalizers or tasks may each go on. If no Lua code runs when
 // the signal comes, the next one comes soon.
 enum { SOON_NANOSECONDS = 10000000, AGAIN = 100 };
-// If the main state has not ended after this time of the processor, because a function of C goes on, the process ends.
+// If the main state has not ended after this number of ticks, because a C function goes on, the process ends.
 enum { MOST_TICKS = 300 };
 
 static _Thread_local struct {
   cl_state *state;
-  volatile sig_atomic_t over;   // what the hook has to raise
-  volatile sig_atomic_t pause;  // ticks of the processor's timer until it is raised again
+  volatile sig_atomic_t over;   // the limits that were reached, for which the hook must raise an error
+  volatile sig_atomic_t pause;  // ticks of the processor timer until the error is raised again
   volatile uint64_t turn;       // the callback that holds the loop
   timer_t timer;
   int has_timer;
@@ -90,7 +90,7 @@ static void on_limit(lua_State *L, lua_Debug *debug) {
   cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 8)) return;
   if (over & PROCESSOR) raise_processor(L);
-  // The main chunk before its first wait holds up no loop.
+  // Before its first wait, the main chunk cannot hold up the loop, which does not run yet.
   if (over & HELD && own.turn == state->turns && own.is_in_run && own.is_in_run(state)) raise_held(L);
 }
 
@@ -113,7 +113,8 @@ static int heed(const siginfo_t *info) {
   cl_state *state = own.state;
   if (state && what == PROCESSOR && own.is_main && ++own.ticks > MOST_TICKS) end_process();
   if (state && what == PROCESSOR && own.is_main && ((!state->running && !state->finalizing) || cl_is_main_waiting())) {
-    // Other threads use processor time meanwhile.
+    // If the main thread only waits, other threads have used the processor time: ask the main thread to end the
+    // program.
     if (own.ticks % AGAIN == 1) cl_note_wish(CL_WISH_END);
     return 0;
   }
@@ -163,8 +164,7 @@ static void set_mark(cl_state *state) {
 }
 
 static void on_mark(lua_State *L, lua_Debug *debug) {
-  // The hook does not raise at the call of a function that closes a variable, since the remains of an error are still
-  // on the stack then.
+  // Do not raise at the call of a function that closes a variable: parts of an error may still be on the stack.
   if (debug->event != LUA_HOOKLINE && debug->event != LUA_HOOKCOUNT) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);
@@ -174,12 +174,13 @@ static void on_mark(lua_State *L, lua_Debug *debug) {
   set_mark(state);
 }
 
-// When an allocation fails, Lua collects its garbage and tries again. An allocation for a buffer of Lua's library, in
-// which functions make long strings, is not tried again, and would fail although a collection would free enough memory.
+// When an allocation fails, Lua collects its garbage and tries again. But it does not try again for the buffers in
+// which library functions build long strings. Such an allocation would fail although a collection would free enough
+// memory.
 static int pass_mark(cl_state *state, size_t bytes) {
   size_t limit = limit_of(state), middle = bytes + (limit - bytes) / 2;
   int is_within = bytes <= limit, is_little = is_within && bytes <= state->bytes_collect;
-  // This makes the hook collect garbage earlier: at the next instruction after half of the free memory was used.
+  // So make the hook collect garbage earlier: at the next instruction after half of the free memory was used.
   if (is_within && !(is_little && middle > state->bytes_collect)) state->bytes_collect = middle;
   if (is_within) place_mark(state, bytes);
   if (is_little) return 1;

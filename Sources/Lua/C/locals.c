@@ -1,9 +1,9 @@
-// rl.locals: values of a task, which it passes on to tasks and callbacks that it creates.
+// rl.locals: values of a task. Tasks and callbacks that the task creates inherit them.
 //
 // The registry has two tables. One contains the table of values of each coroutine, by slot. The other one is weak: it
 // contains, for each object whose callback will run later, the values with which the callback runs. A table of values
-// never changes once it is made: setting a value makes another one. So a new task inherits the values by one
-// assignment. Neither table exists before the first value is set.
+// never changes: setting a value makes a new table. So a new task inherits all values by one assignment. Neither table
+// exists before the first value is set.
 #include "private.h"
 
 static void push_tables(lua_State *L, cl_state *state) { lua_rawgeti(L, LUA_REGISTRYINDEX, state->locals); }
@@ -80,7 +80,7 @@ static int set_local(lua_State *L) {  // (rl.locals, name, value)
     lua_pop(L, 2);
   } else {
     lua_pop(L, 1);
-    lua_pushboolean(L, 0);  // the last value was taken away
+    lua_pushboolean(L, 0);  // the last value was removed
   }
   lua_rawseti(L, -2, state->running_slot);
   return 0;
@@ -131,7 +131,7 @@ static int p_set_values(lua_State *L) {  // (values, slot)
   return 0;
 }
 
-// Pops values and gives them to a slot. If there is no memory, the slot has no values.
+// Pops a table of values and stores it for a slot. If there is no memory, the slot then has no values.
 static void give(lua_State *L, uint32_t slot) {
   lua_pushinteger(L, slot);
   if (cl_call_protected(L, p_set_values, 2, 0) != LUA_OK) lua_pop(L, 1);
@@ -155,7 +155,7 @@ void cl_adopt_locals(cl_state *state, lua_State *from, int object, uint32_t slot
   }
 }
 
-// An element that exists is replaced, which cannot raise.
+// Replacing an existing element cannot raise.
 void cl_drop_locals(cl_state *state, uint32_t slot) {
   lua_State *L = state->main;
   if (!lua_checkstack(L, 4) || !push_values(L, state, slot)) return;

@@ -2,9 +2,9 @@
 //
 // Nearly all blocks that Lua asks for are small, and most of them short-lived: userdata, strings, closures, tables. A
 // state belongs to one thread, so small blocks can come from slabs of blocks of one size, with no header and no lock:
-// they cost a quarter of what malloc costs. Larger blocks come from malloc. The page of a block shows where it came
-// from; its size does not, since C modules that call a state's allocator may pass a wrong old size, which other
-// allocators accept.
+// they cost a quarter of what malloc costs. Larger blocks come from malloc. To find out whether a block came from a
+// slab, the allocator checks the block's page. It does not rely on the old size: C modules that call a state's
+// allocator may pass a wrong one, which other allocators accept.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLAB 4096            // bytes of a slab; the address of a block gives that of its slab
+#define SLAB 4096            // bytes of a slab, and its alignment, so that a block's address determines its slab
 #define CHUNK 16             // slabs that are mapped at a time
 #define SPAN (SLAB * CHUNK)  // bytes of a chunk, which is aligned to this size
 #define KEPT 8               // empty chunks that the process keeps for later states: 512 kB
-#define WHOLE 2              // chunks of the process that get all their pages at once
-#define GROWN (1 << 20)      // bytes of a state whose further chunks do, too
+#define WHOLE 2              // the number of chunks of the process that get all their pages at once
+#define GROWN (1 << 20)      // a state with more bytes than this also gets all pages of further chunks at once
 #define STEP 16              // alignment that a userdata of a C module may need
 #define LARGEST (STEP * CL_POOL_CLASSES)
 
@@ -50,7 +50,7 @@
 
 // Blocks of one size. A slab with room is in the list of its size.
 typedef struct cl_slab {
-  uintptr_t mark;  // a number that occurs nowhere else
+  uintptr_t mark;  // a number by which a slab is recognized
   struct cl_slab *next, *previous;
   struct cl_chunk *chunk;
   void *free;      // freed blocks; each begins with the address of the next
@@ -85,7 +85,7 @@ _Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blo
 
 static uintptr_t mark_of(const cl_state *state) { return (uintptr_t)state ^ 0x9E3779B97F4A7C15u; }
 
-// Returns the slab of a block, or NULL if malloc made the block: no block of malloc's begins in the page of a slab.
+// Returns the slab of a block, or NULL if the block came from malloc. No block of malloc begins in the page of a slab.
 static cl_slab *slab_of(const cl_state *state, void *block) {
   cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(SLAB - 1));
   return POOLS && s->mark == mark_of(state) ? s : NULL;
@@ -98,8 +98,8 @@ static cl_slab **list_of(cl_state *state, size_t size) { return &state->slabs[(s
 
 static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + SLAB * i); }
 
-// Chunks come from mmap, not malloc, so that an empty one can be returned to the system wherever it lies. Some are
-// kept: without them, each thread that comes and goes would cost sixteen page faults for each of its chunks.
+// Chunks come from mmap, not malloc, so that an empty chunk can be returned to the system wherever it lies. Some empty
+// chunks are kept. Costs if removed: sixteen page faults for each chunk of each new thread.
 static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
 static void *kept[KEPT];
 static unsigned kept_count;
@@ -124,12 +124,12 @@ static void *map_pages(void *near, size_t size, int flags) {
   return start == MAP_FAILED ? NULL : start;
 }
 
-// Returns an aligned span. The kernel gets a hint, an aligned address that is most often free: else it would take four
-// more calls to cut the first one out of a larger mapping. The first hint is some megabytes below a variable of the
-// thread, since the addresses of such variables are random; the others follow it.
+// Returns an aligned span. Passes an aligned address that is most often free as a hint to the kernel; without a hint,
+// cutting an aligned span out of a larger mapping takes four more calls. The first hint is some megabytes below a
+// thread-local variable, since the addresses of such variables are random. Further hints follow it.
 //
-// The first spans, which every script uses, get their pages at once, and so do those of a state that grows: each page
-// would be a fault of its own otherwise.
+// The first spans, which every script uses, get their pages at once, and so do the spans of a state that grows.
+// Otherwise each page would cost a page fault.
 //
 // Costs if removed: 30 page faults of a script that requires runloop, and a twentieth of the time of a burst of posts.
 static void *map_span(int is_whole) {
@@ -166,7 +166,7 @@ static void free_chunk(cl_chunk **list, cl_chunk *c) {
   UNLINK(list, c);
   for (unsigned i = 0; i < c->fresh; i++) slab_at(c, i)->mark = 0;
   void *span = slab_at(c, 0);
-  // If the kernel refuses because the process has too many mappings, at least the pages are returned.
+  // If munmap fails because the process has too many mappings, return at least the pages.
   if (!keep_span(span) && munmap(span, SPAN) != 0) madvise(span, SPAN, MADV_DONTNEED);
 }
 
@@ -247,7 +247,7 @@ void *cl_map_at(uintptr_t address, size_t size) {
 void *cl_take_slot(void) {
   void *slot = NULL;
   for (size_t i = 0; i < SLOTS && !slot; i++) slot = cl_map_at(CL_SLOTS_BEGIN + i * SLOT, SLOT);
-  // A slot does not begin where a page begins, since the mark of a slab would be there.
+  // Do not begin a slot at the start of a page: the allocator would look for a slab's mark there.
   return slot ? (char *)slot + 64 : NULL;
 }
 
@@ -264,7 +264,7 @@ static void give_back(cl_state *state, void *block) {
   s->free = block;
   s->used--;
   if (was_full) LINK(list_of(state, s->size), s);
-  // Keeps the last slab with room: the next block may be needed at once.
+  // Keep the last slab with room, since the next block may be needed at once.
   else if (s->used == 0 && (s->next || s->previous)) free_slab(state, s);
 }
 
@@ -289,9 +289,9 @@ static void take_back(cl_state *state) {
   }
 }
 
-// C modules may use a state's allocator for their own purposes, in threads of their own: Lanes makes whole states with
-// it. Such a thread gets blocks from malloc, and leaves freed blocks of slabs for the owner to take back. These blocks
-// are not counted, since the counts belong to the owner's thread.
+// C modules may call a state's allocator in their own threads; Lanes makes whole states with it. Such a thread gets
+// blocks from malloc. If it frees a block of a slab, it puts the block into a list, from which the owner takes it back.
+// These blocks are not counted, since the counts belong to the owner's thread.
 __attribute__((noinline)) static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
   const cl_slab *s = old ? slab_of(state, old) : NULL;
   if (!s) {
@@ -326,7 +326,7 @@ void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_siz
   return NULL;
 }
 
-// Whether the next allocation, after which Lua's memory has this number of bytes, may succeed.
+// Whether Lua's memory may grow to this number of bytes.
 static int may_grow(cl_state *state, size_t bytes) {
   uint64_t number = ++state->allocations;
   if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return 0;

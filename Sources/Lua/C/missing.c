@@ -1,5 +1,5 @@
-// Methods of objects and functions of modules that do not exist. Calling such a name raises an error that suggests the
-// intended name. A read of the field, by which a script may find out whether it exists, returns nil as for any table.
+// Calls of methods and functions that do not exist. Such a call raises an error that suggests the intended name. A
+// plain read of a missing field returns nil, as for any table, since scripts test so whether a function exists.
 //
 // Costs if removed: a misspelt method or function raises "attempt to call a nil value", without the right name.
 #include "private.h"
@@ -16,8 +16,8 @@ typedef struct {
 } lua_frame;
 enum { IS_C = 2 };
 
-// Instructions of Lua 5.4, as far as they matter here. The number is in the lowest 7 bits, the first register in the 8
-// bits after it.
+// The instructions of Lua 5.4 that matter here. The number is in the lowest 7 bits, the first register in the 8 bits
+// after it.
 enum {
   OP_GETTABUP = 11,
   OP_GETTABLE = 12,
@@ -34,8 +34,8 @@ enum {
 static int operation_of(uint32_t instruction) { return instruction & 0x7f; }
 static int register_of(uint32_t instruction) { return instruction >> 7 & 0xff; }
 
-// Whether a value that the instruction before `next` reads into a register is called: nothing else uses the register
-// before a call does. A call's arguments are in the registers after that of the function.
+// Whether the value that the instruction before `next` reads into a register is called, and not used in another way
+// before that. A call's arguments are in the registers after that of the function.
 static int is_called(const uint32_t *next) {
   int wanted = register_of(next[-1]);
   for (int i = 0; i < MOST_INSTRUCTIONS; i++) {
@@ -61,8 +61,8 @@ static int is_call_before(const uint32_t *next) {
   return operation == OP_SELF || (operation >= OP_GETTABUP && operation <= OP_GETFIELD && is_called(next));
 }
 
-// Whether the code that called the running C function has the form `object:name`, or `module.name(…)`. An `__index` of
-// the host's own, which ends with `return methods[name]`, may lie between.
+// Whether the code that called the running C function has the form `object:name` or `module.name(…)`. Between that code
+// and this function there may be an `__index` of the host that ends with `return methods[name]`.
 static int is_call(lua_State *L) {
   lua_Debug debug;
   const uint32_t *next = next_at(L, 1, &debug);
@@ -85,7 +85,7 @@ static int probe(lua_State *L) {
   return 1;
 }
 
-// Tries out whether `is_call` works in the Lua that is loaded here.
+// Tests whether `is_call` works with the Lua version that is in use.
 static int tells_calls(lua_State *L) {
   static const char text[] =
       "local o = ... local read = o.x local t = {o.x, y = o.x} "
@@ -104,8 +104,8 @@ static int tells_calls(lua_State *L) {
   return tells;
 }
 
-// Pushes the message about a name that a module does not have. Expects the table with the names on top of the stack,
-// and replaces it.
+// Pushes the message about a name that does not exist. Replaces the table of existing names, which is on top of the
+// stack, by the message.
 static void push_message(lua_State *L, const char *owner, const char *name) {
   cl_push_require(L);
   lua_pushliteral(L, "runloop.hints");
@@ -118,8 +118,8 @@ static void push_message(lua_State *L, const char *owner, const char *name) {
   lua_call(L, 3, 1);
 }
 
-// The last missing names of modules that were read without a call: the error of a later call of that value would not
-// mention the module.
+// The last missing names that were read from modules without a call. If such a nil value is called later, Lua's error
+// does not mention the module.
 static _Thread_local struct {
   const cl_state *state;
   char owner[32], name[32];
@@ -159,7 +159,7 @@ int cl_push_hint(lua_State *L, const char *message) {
     lua_pushcfunction(L, p_hint);
     lua_pushstring(L, reads[i].owner);
     lua_pushstring(L, reads[i].name);
-    // A list of all names would not help: the hint must have the intended name.
+    // Give the hint only if it suggests a name: a list of all names would not help here.
     if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isstring(L, -1) && strstr(lua_tostring(L, -1), "did you mean")) return 1;
     lua_pop(L, 1);
   }

@@ -1,4 +1,4 @@
-// Values that cross between states by name: the values of loaded modules, which the other state has as well.
+// Values that are sent to other states by name: values of loaded modules, which the other state has as well.
 #include "private.h"
 
 #include <stdio.h>
@@ -44,7 +44,8 @@ static void build_names(lua_State *L) {
   int loaded = lua_gettop(L);
   cl_push_loaded_parts(L);
   state->named_modules = 0;
-  // Names the modules themselves first, so that each is known by its own name. Public modules come before parts.
+  // Names the modules themselves first, so that each module is known by its own name and not as a field of another
+  // module. Public modules come before parts.
   for (int turn = 0; turn < 4; turn++) {
     int round = turn / 2;
     lua_pushnil(L);
@@ -66,7 +67,7 @@ static void build_names(lua_State *L) {
           int budget = 5000;
           name_fields(L, names, path, length + 1, 2, &budget);
         } else if (type == LUA_TTABLE) {
-          // Only the basic functions among the globals, which every state has, get names. The script's own are copied.
+          // Give names only to Lua's basic functions, which every state has. Functions of the script are copied.
           lua_pushnil(L);
           while (lua_next(L, -2)) {
             if (lua_iscfunction(L, -1) && lua_type(L, -2) == LUA_TSTRING && !has_name(L, names)) {
@@ -103,8 +104,8 @@ static int note_module(lua_State *L) {
   return 0;
 }
 
-// Makes Lua report new modules, from the first parcel on: counting the modules for each parcel would take an eighth of
-// its time. A script's own metatable of package.loaded stays.
+// From the first parcel on, makes Lua report new modules, by a metatable of package.loaded. Counting the modules for
+// each parcel instead would take an eighth of its time. If a script has set a metatable, that one stays.
 static void guard_modules(lua_State *L, int loaded) {
   if (lua_getmetatable(L, loaded)) {
     lua_pop(L, 1);

@@ -1,4 +1,5 @@
-// Arguments of calls that clients of protocols make for every message: read in one go, since each crossing costs.
+// Reads the arguments of functions that clients of protocols call for every message. All arguments are read in one C
+// call, since each call between Swift and C costs time.
 #include "private.h"
 
 static int is_third(int third, int option, const char *key, const char *name, size_t length) {
@@ -95,7 +96,7 @@ int cl_measure_pieces(lua_State *L, int first, size_t *total) {
   return 0;
 }
 
-// Copies two parts that may overlap, whose size the compiler knows: that needs no call.
+// Copies the first and the last bytes, which may overlap. The size is a constant, so memcpy needs no function call.
 #define COPY_ENDS(size) (memcpy(place, start, size), memcpy(place + length - (size), start + length - (size), size))
 
 // Costs if removed: 20 instructions for each piece.

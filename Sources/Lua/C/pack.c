@@ -1,4 +1,4 @@
-// Packs values for another state, or refuses one with the path to it.
+// Packs values for another state. If a value cannot be packed, the error names the path to it.
 #include "private.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@ typedef struct step {
   lua_Integer number;  // ARGUMENT, RESULT; FIELD with an integer key
 } step;
 
-// Numbered objects by address: tables, functions and upvalues, all of which live longer than the packing takes.
+// A table from addresses to numbers, for tables, functions and upvalues. These objects live at least until the packing
+// ends.
 typedef struct seen {
   const void *address;
   uint64_t number;
@@ -37,7 +38,7 @@ static seen *place_in(seen *table, uint32_t mask, const void *address) {
   return &table[at];
 }
 
-// Returns the place of an object's number, which is 0 if it has none yet.
+// Returns a pointer to an object's number. The number is 0 if the object has none yet.
 static uint64_t *number_of(packer *p, const void *address) {
   if (!p->many) {
     for (uint32_t i = 0; i < p->count; i++)
@@ -80,7 +81,7 @@ static void put_u32(packer *p, uint32_t n) { put(p, &n, 4); }
 static void put_u64(packer *p, uint64_t n) { put(p, &n, 8); }
 static void put_u8(packer *p, uint8_t n) { put(p, &n, 1); }
 
-// Whether the value is the called function: messages name its upvalues without calling it argument #1.
+// Whether the value is the called function. Messages then name its upvalue directly, without "argument #1".
 static int is_called(const step *way) { return way->what == ARGUMENT && way->number == 1; }
 
 static void write_way(luaL_Buffer *b, const step *way) {
@@ -174,7 +175,8 @@ static int pack_reference(packer *p, int index) {
 static void pack_table(packer *p, int index, const step *way) {
   lua_State *L = p->L;
   if (pack_named(p, index)) return;
-  // A module's object has a mark in its metatable. The object is more than its fields, and belongs to its thread.
+  // An object of a module has the mark `__stays` in its metatable. Such an object must not be copied, since it is more
+  // than its fields.
   if (luaL_getmetafield(L, index, "__stays") != LUA_TNIL) {
     if (luaL_getmetafield(L, index, "__name") != LUA_TSTRING)
       lua_pushliteral(L, "an object that belongs to its thread");
@@ -225,7 +227,7 @@ static void pack_function(packer *p, int index, const step *way) {
   for (int i = 1;; i++) {
     const char *name = lua_getupvalue(L, index, i);
     if (!name) break;
-    // Functions that share a variable still share it after they have crossed.
+    // If two functions share a variable, their copies share it, too.
     uint64_t *other = number_of(p, lua_upvalueid(L, index, i));
     if (*other) {
       put_tag(p, CL_JOIN);
@@ -265,7 +267,7 @@ static void pack_userdata(packer *p, int index, const step *way) {
       parcel->shared[parcel->shared_count].kind = kind;
       parcel->shared[parcel->shared_count++].object = shared;
       parcel->drop = state->drop;
-      // When the object comes back, this same userdata stands for it again.
+      // Remember this userdata: if the object is sent back, it is represented by the same userdata.
       lua_rawgeti(L, LUA_REGISTRYINDEX, state->boxes);
       lua_pushvalue(L, index);
       lua_rawsetp(L, -2, shared);
@@ -331,7 +333,7 @@ static int p_pack(lua_State *L) {
   packer *p = lua_touserdata(L, 1);
   int last = lua_gettop(L);
   for (int index = NAMES + 1; index <= last; index++) {
-    // If the packer has no entry, the values are results of a function.
+    // Without an entry, the values are the results of a function.
     step argument = {NULL, p->entry ? ARGUMENT : RESULT, NULL, index - NAMES};
     pack(p, index, &argument);
     p->parcel->count++;

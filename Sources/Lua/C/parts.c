@@ -1,5 +1,5 @@
-// The parts of the host that are written in Lua: their text, their globals, and the `require` among these. It alone
-// finds private parts, which are in no table of Lua's library.
+// The parts of the host that are written in Lua: their text and their globals. Among the globals is a `require` that
+// also finds private parts. No other function finds these, since they are in no table of Lua's library.
 #include "private.h"
 
 #include <LuaModules.h>
@@ -7,8 +7,8 @@
 // The surroundings --------------------------------------------------------------------------------------------------
 
 // The registry keeps two tables under these addresses: the globals of all parts, and the loaded private parts by name.
-// The globals are Lua's own functions and libraries: they stay the same if a script changes its globals. Among the
-// loaded parts, false stands for a name that is not a part's.
+// The globals are Lua's own functions and libraries: they stay the same if a script changes its globals. In the table
+// of loaded parts, false means that no part has the name.
 static const char surroundings = 0, loaded_parts = 0;
 
 // require(name), for the parts. Upvalues: the loaded parts, and the state's own require.
@@ -37,7 +37,7 @@ static int require_part(lua_State *L) {
   return 1;
 }
 
-// Pushes the surroundings, and makes them if the state has none. Expects no global of Lua's to be changed yet.
+// Pushes the surroundings, and makes them if the state has none. Call it before a script can change Lua's globals.
 static void push_surroundings(lua_State *L) {
   static const char *const names[] = {
       "_G",     "assert", "collectgarbage", "coroutine", "debug",  "error",  "getmetatable", "io",

@@ -1,4 +1,5 @@
-// Answers that consist of several pieces of the host's bytes: the words of a line, and the values of a frame.
+// Answers that consist of several pieces of bytes that Swift has returned: the words of a line, or the values of a
+// frame.
 //
 // The pieces become strings after Swift has returned, since making a string may raise. Making a string may also run a
 // finalizer, which may overwrite the bytes by reading from a stream, or use another format. So all data that is needed
@@ -43,7 +44,7 @@ typedef struct {
   short offset, size;
 } value;
 
-// A format of string.pack, understood.
+// A parsed format of string.pack.
 typedef struct {
   char text[LONGEST_FORMAT];
   size_t length;
@@ -168,7 +169,7 @@ static frame *make_formats(void) {
 
 static int is_of(const frame *frame, const char *text, size_t length) {
   if (frame->length != length) return 0;
-  // A loop is fast enough, since most formats have few bytes.
+  // Comparing byte by byte is fast enough, since most formats are short.
   for (size_t i = 0; i < length; i++) {
     if (frame->text[i] != text[i]) return 0;
   }
@@ -234,8 +235,8 @@ static lua_Number number_at(const char *bytes, const value *value) {
   return number;
 }
 
-// Pushes the values of a head, without the length, and the body. `place` is the format's place in the cache; 0: the
-// format is argument 1 of the method.
+// Pushes the values of a head, without the length, and the body. `place` is the format's place in the cache; if it is
+// 0, the format is argument 1 of the method.
 static int push_frame(lua_State *L, const char *bytes, size_t length, int place) {
   char head[CL_LARGEST_HEAD];
   const frame *frame = place ? &formats[place - 1] : NULL;

@@ -73,15 +73,16 @@ static int call_framed(lua_State *L) {
   return lua_gettop(L);
 }
 
-// (function) -> a C function that calls it; `return f()` in it does not replace the caller's frame
+// (function) -> a C function that calls it. If a script calls the C function as `return f()`, the frame of the C
+// function stays on the stack
 static int in_framed(lua_State *L) {
   lua_settop(L, 1);
   lua_pushcclosure(L, call_framed, 1);
   return 1;
 }
 
-// Replaces the running function in `runloop` by the function that it calls. Costs if removed: 280 instructions for each
-// call.
+// Replaces the running function, as a field of `runloop`, by the function that it calls. Costs if removed: 280
+// instructions for each call.
 static void take_place(lua_State *L) {
   lua_Debug debug;
   luaL_checkstack(L, 6, NULL);
@@ -115,7 +116,8 @@ static int call_lazy(lua_State *L) {
   return call_framed(L);
 }
 
-// (function) -> a C function that calls what this function returns, which happens at the first call
+// (function) -> a C function. At its first call, it calls `function`, which returns another function. It passes all
+// calls on to that function
 static int in_lazy(lua_State *L) {
   lua_settop(L, 1);
   lua_pushboolean(L, 0);

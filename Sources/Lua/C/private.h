@@ -28,14 +28,14 @@ static inline int cl_reserve(char **bytes, size_t length, size_t *capacity, size
   return 1;
 }
 
-/// (object, text): sets the name that messages use while a function of the host's runs whose first local variable is
-/// the object.
+/// (object, text): sets the object's name for messages. Messages use it while a function of the host runs whose first
+/// local variable is the object.
 int cl_set_subject(lua_State *L);
 
-/// Number of calls by cl_call_protected that are under way in this thread.
+/// The number of cl_call_protected calls in progress in this thread.
 extern _Thread_local int cl_own_calls;
 
-/// Pushes the pieces of the host's bytes, and returns their number.
+/// Pushes the values of an answer that consists of pieces. Returns their number.
 int cl_answer_pieces(lua_State *L);
 
 /// A resumption of one of the script's own coroutines.
@@ -54,11 +54,12 @@ static inline void *cl_this_thread(void) { return __builtin_thread_pointer(); }
 lua_State *cl_new_state(cl_state *state, lua_Alloc allocate);
 /// Maps memory at an address, or returns NULL if the address is in use.
 void *cl_map_at(uintptr_t address, size_t size);
-/// A slot is a block of CL_SLOT bytes whose address depends only on the number of slots in use. No slot begins below
-/// CL_SLOTS_BEGIN, which lies between the areas that programs and libraries use on machines with addresses of 47 bits.
+/// A slot is a block of CL_SLOT bytes. Its address depends only on the number of slots in use. No slot begins below
+/// CL_SLOTS_BEGIN: on machines with 47-bit addresses, this address is between the areas that programs and libraries
+/// use.
 #define CL_SLOTS_BEGIN ((uintptr_t)0x5e0000000000)
-/// The contents of the scratch buffer, taken out of the state so that code of the script that runs meanwhile fills
-/// another buffer.
+/// The contents of the scratch buffer, moved out of the state. If code of the script runs meanwhile, it fills a new
+/// buffer.
 typedef struct cl_taken {
   char *bytes;
   size_t length, capacity;
@@ -87,19 +88,19 @@ void cl_push_box(lua_State *L, uint32_t kind, void *shared);
 void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
 /// Pushes the values that the scratch buffer describes.
 void cl_decode_scratch(lua_State *L);
-/// Pushes the table of values that cross by name: from a value to its module's name and the path from there, separated
-/// by NUL.
+/// Pushes the table of values that are sent by name. The keys are the values; each name has the module's name and the
+/// path of fields, separated by NUL.
 void cl_push_names(lua_State *L);
-/// Whether a hook has seen Swift's own call of a function, which must not be interrupted.
+/// Whether a hook was called for Swift's own call of a function, which must not be interrupted.
 int cl_is_own_call(lua_State *L, lua_Debug *debug);
-/// Whether the running code is in Lua and the host's own, which is not interrupted. For hooks.
+/// Whether the running code is Lua code of the host, which must not be interrupted. For hooks.
 int cl_is_in_part(lua_State *L);
-/// Sets the default hook of a coroutine: the hook of a line count, the hook for all tasks, or none.
+/// Sets the default hook of a coroutine: the hook that counts lines, or the hook for all tasks, or none.
 void cl_set_usual_hook(lua_State *L);
-/// Sets the hook that counts lines and calls in the coroutines made from now on; NULL ends that.
+/// Sets the hook that counts lines and calls in coroutines that are made from now on; NULL for none.
 void cl_count_with(lua_Hook hook);
 /// Replaces a coroutine's hook from its next instruction on, also in a signal handler. `guard` is another hook of the
-/// host, which is not remembered as a hook of the script.
+/// host: if it is set, it is not remembered as the script's hook.
 void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard);
 /// Restores the coroutine's own hook.
 void cl_give_hook_back(lua_State *L);
@@ -108,8 +109,7 @@ void cl_forget_hook(void);
 void cl_prepare_hooks(void);
 /// Lets Lua call hooks in a coroutine again, in a finalizer, say. Async-signal-safe.
 void cl_allow_hooks(lua_State *L);
-/// Notes that a coroutine of the host's runs a chunk, or that it no longer does: hooks that a chunk sets hold for all
-/// tasks.
+/// Notes that one of the host's coroutines begins or ends running a chunk. Hooks that a chunk sets hold for all tasks.
 void cl_chunk_runs(lua_State *L, int runs);
 /// Replaces functions of the library `debug`, which is open.
 void cl_replace_hooks(lua_State *L);
@@ -122,12 +122,12 @@ void cl_collect_generations(lua_State *L);
 
 /// Replaces functions of Lua's libraries, which are open.
 void cl_replace_functions(lua_State *L);
-/// Replaces what a sandbox changes, if there is one.
+/// If there is a sandbox, replaces the functions that it changes.
 void cl_replace_for_sandbox(lua_State *L);
 /// The kinds of chunks that scripts may be: NULL for all, "t" for text.
 extern const char *cl_chunk_mode;
 
-/// For a stack that cannot grow: replaces the arguments by nil, in the place of an error value, and returns LUA_ERRMEM.
+/// Called if the stack cannot grow: replaces the arguments by nil, as the error value, and returns LUA_ERRMEM.
 int cl_no_room(lua_State *L, int arguments);
 
 /// Resets the record of interruptions. Raises only for lack of memory, and only at the first call.
@@ -141,10 +141,11 @@ int cl_raise_interruption(lua_State *L);
 void cl_pass_interrupt(cl_state *state, lua_State *L);
 /// Whether Lua code is about to be interrupted on the thread that handles signals.
 int cl_has_interrupt(void);
-/// Stops signals from interrupting this state, which is gone.
+/// Stops signals from interrupting this state, which was closed.
 void cl_drop_signals(cl_state *state);
 
-/// Pushes the position of the script's innermost line as errors begin with it, or an empty text.
+/// Pushes the position of the script's innermost line in the form in which error messages begin with it; an empty text
+/// if there is none.
 void cl_push_position(lua_State *L);
 
 // parts.c
@@ -170,12 +171,12 @@ void cl_bequeath_locals(lua_State *L, int object);
 int cl_on_missing(lua_State *L);
 /// Does the same for the table on top of the stack, which has no metatable.
 void cl_watch_missing(lua_State *L, const char *kind);
-/// Pushes the hint for an error message about the call of a nil value that was read from a module before. Returns 0 and
-/// pushes nothing if there is none. Call it in protected mode.
+/// Pushes a hint for the error message about the call of a nil value, if that value was read from a module. Returns 0
+/// and pushes nothing if there is none. Call it in protected mode.
 int cl_push_hint(lua_State *L, const char *message);
 
 // guard.c
-/// Set while calls are checked, because an interruption was raised inside a function that catches errors.
+/// Whether calls are being checked because an interruption was raised inside a function that catches errors.
 extern _Thread_local int cl_is_guarding;
 /// Called before an interruption is raised; `raise` raises it again if a loop catches it.
 void cl_guard(lua_State *L, lua_CFunction raise);
@@ -209,12 +210,12 @@ void cl_print_shown(const char *text, size_t limit);
 /// Notes the running call in the signal handler of a thread that is being cancelled. `is_new`: Lua has noticed all
 /// earlier cancellations.
 void cl_note_call(lua_State *L, int is_new);
-/// Answers `cl_where_cancelled` in the signal handler, if the signal is its question. `is_pending`: Lua has not noticed
+/// In the signal handler: answers `cl_where_cancelled`, if that has sent the signal. `is_pending`: Lua has not noticed
 /// the cancellation.
 int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending);
 /// Lets SIGURG reach this thread.
 void cl_expect_urgent(void);
-/// Sets a function that is called in the handler of SIGURG, and returns whether the signal is for it.
+/// Sets a function that the handler of SIGURG calls first. The function returns whether the signal was meant for it.
 void cl_heed_first(int (*heed)(const siginfo_t *info));
 /// Safe in a signal handler.
 void cl_note_wish(unsigned wish);

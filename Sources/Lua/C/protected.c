@@ -15,8 +15,8 @@ int cl_write(cl_state *state, const void *bytes, size_t length) {
   return 1;
 }
 
-// The script's call hook also runs when Lua calls the host's own C function; if the hook calls the host, it fills the
-// scratch buffer.
+// Moves the scratch buffer out of the state. The script's call hook also runs when Lua calls a C function of the host,
+// and the hook may call the host, which would overwrite the buffer.
 cl_taken cl_take_scratch(cl_state *state) {
   cl_taken taken = {state->scratch, state->length, state->capacity};
   state->scratch = NULL;
@@ -33,8 +33,7 @@ void cl_return_scratch(cl_state *state, cl_taken taken) {
 
 // Protected calls ----------------------------------------------------------------------------------------------------
 
-// Called if there is no memory for a larger stack. Puts nil in the place of the arguments, where an error value would
-// be.
+// Called if there is no memory for a larger stack. Puts nil in place of the arguments, as the error value.
 int cl_no_room(lua_State *L, int arguments) {
   lua_pop(L, arguments);
   lua_pushnil(L);  // at worst in one of the spare slots that Lua keeps at the end of every stack

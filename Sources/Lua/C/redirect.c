@@ -13,12 +13,13 @@
 
 #include <lauxlib.h>
 
-// Lua's `print` reads the variable `stdout` at each call. `io.stdout` and the default output are one userdata with a
-// pointer of its own, taken when the libraries were opened. A redirection changes both for its time, so that no Lua
-// value changes.
+// Lua's `print` reads the variable `stdout` at each call. `io.stdout` and the default output are the same userdata,
+// which has its own pointer, copied from `stdout` when the libraries were opened. A redirection changes the variable
+// and this pointer temporarily, so that all Lua values stay the same.
 
-static FILE *own_output, *own_input;  // the process's own, or NULL without a redirection
-// Made once and never closed: a thread that opens its libraries meanwhile gets them as its standard streams.
+static FILE *own_output, *own_input;  // the original streams of the process; NULL without a redirection
+// Made once and never closed: a thread that opens its libraries during a redirection gets these as its standard
+// streams.
 static FILE *sink_stream, *empty_input;
 static pthread_t redirected_thread;
 static cl_sink *sink;
@@ -40,7 +41,7 @@ static ssize_t write_sink(void *cookie, const char *bytes, size_t length) {
   if (!own) own = stdout;
   if (own == sink_stream) return 0;
   fwrite(bytes, 1, length, own);
-  // The caller's flush flushes this stream, which has no buffer, so the real one is flushed here.
+  // Flush the real stream here: the caller's flush only reaches the sink, which has no buffer.
   if (length > 0 && bytes[length - 1] == '\n') fflush(own);
   return (ssize_t)length;
 }
@@ -130,7 +131,7 @@ cl_sink *cl_redirect(cl_sink *wanted) {
     stdin = empty_input;
     clearerr(empty_input);
   } else if (!wanted && own_output) {
-    // The script may have given the stream a buffer.
+    // The script may have set a buffer by setvbuf.
     fflush(sink_stream);
     stdout = own_output;
     stdin = own_input;
@@ -180,7 +181,7 @@ int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int)) {
   FILE *direct = stdin;
   FILE *announced = fopencookie(direct, "r", (cookie_io_functions_t){.read = read_behind});
   if (!announced) return 0;
-  // fileno() of this stream returns the descriptor that is really read.
+  // So that fileno(3) returns the descriptor that is really read.
   announced->_fileno = STDIN_FILENO;
   begin_reading = begin;
   end_reading = end;

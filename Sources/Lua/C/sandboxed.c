@@ -30,7 +30,7 @@ typedef enum {
 } replaced;
 static lua_CFunction original[REPLACED];
 
-// Pushes the message if an argument, or `subject`, is refused.
+// If the sandbox refuses an argument, or `subject`, pushes the message.
 static int is_refused(lua_State *L, int kind, int argument, const char *subject) {
   if (argument && lua_type(L, argument) != LUA_TSTRING) return 0;
   const char *text = argument ? lua_tostring(L, argument) : subject, *reason = refusal(kind, text);
@@ -68,7 +68,7 @@ static int rename_file(lua_State *L) {
   return is_refused(L, CL_WRITING, 1, NULL) || is_refused(L, CL_WRITING, 2, NULL) ? fail(L) : original[RENAME](L);
 }
 
-// The shell runs commands.
+// Whether the sandbox refuses to run /bin/sh, which runs the commands of os.execute and io.popen.
 static int is_shell_refused(lua_State *L) {
   const char *reason = refusal(CL_RUNNING, "sh");
   if (reason) lua_pushfstring(L, "EACCES: %s (%s)", reason, luaL_optstring(L, 1, "sh"));
@@ -86,7 +86,7 @@ static int execute(lua_State *L) {
   return 1;
 }
 
-// Makes the mode at an index refuse bytecode.
+// Changes the argument `mode` at an index so that it refuses bytecode.
 static void accept_text_only(lua_State *L, int mode) {
   if (allows_modules) return;
   const char *given = luaL_optstring(L, mode, "t");
@@ -147,7 +147,7 @@ static int find_file(lua_State *L, const char *field) {
   return lua_isstring(L, 2);
 }
 
-// Adds to a message of package.searchpath the files that exist but may not be read.
+// Adds the files that exist but must not be read to a message of package.searchpath.
 static void explain_files(lua_State *L) {
   luaL_Buffer buffer;
   luaL_buffinit(L, &buffer);

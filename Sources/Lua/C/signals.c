@@ -20,15 +20,15 @@ static void (*signal_explain)(cl_state *);
 
 // Signals that have come and were not taken yet.
 static volatile sig_atomic_t noted[32];
-// A signal is for the running Lua code, which has not noticed it yet.
+// Whether the running Lua code has not noticed a signal yet.
 static volatile sig_atomic_t pending;
-// The process is about to end, but Lua code may go on if it catches the interruption.
+// Whether the process is ending. Lua code that catches the interruption may still go on for a while.
 static int is_ending;
-// The script has work to do before it ends, so the first signal interrupts nothing.
+// Whether the script has work to do before it ends, so that the first signal interrupts nothing.
 static volatile sig_atomic_t is_deferring;
-// The script's text is being read.
+// Whether the script's text is being read.
 static volatile sig_atomic_t is_reading;
-// The running code is to be interrupted, by whatever cause.
+// Whether the running code must be interrupted, for any reason.
 static int is_to_interrupt;
 
 int cl_take_signal(int number) {
@@ -41,11 +41,11 @@ int cl_take_signal(int number) {
 static _Thread_local cl_state *cancelled_host;
 // `was_cancelled` prevents a second cancellation while `only_wakes` is set, which only ends system calls.
 static _Thread_local volatile sig_atomic_t cancel_pending, was_cancelled;
-// The number of errors by which code of the thread was cancelled.
+// How many times the cancellation error was raised in the thread's code.
 static _Thread_local int cancellations;
 static _Atomic int only_wakes;  // set by the thread that ends the program, and read by the handler on all
 
-// The running entry has been asked to end and has not noticed yet.
+// Whether the running entry has not yet noticed a request to end.
 static volatile sig_atomic_t entry_pending;
 static void hook(lua_State *L);
 
@@ -72,8 +72,7 @@ static int interrupt(lua_State *L) {
 static int (*is_in_entry)(cl_state *state);
 
 static int take_entry_interrupt(void) {
-  // Callbacks that a run of the loop inside the entry has called are not interrupted: the interruption waits until they
-  // return.
+  // If the entry runs the loop, callbacks in that run are not interrupted: the interruption waits until they return.
   if (!entry_pending || !is_in_entry(signal_host)) return 0;
   entry_pending = 0;
   return cl_entry_is_unwanted();
@@ -81,20 +80,20 @@ static int take_entry_interrupt(void) {
 
 // The handler ---------------------------------------------------------------------------------------------------------
 
-// Whether the hook has seen Swift's own call of a C function. Interrupting such a call would lose its work without
-// ending any code of the script, whose next instruction comes soon enough.
+// Whether the hook was called for Swift's own call of a C function. Do not interrupt such a call: its work would be
+// lost, and no code of the script would end. The script's next instruction comes soon enough.
 int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   if (cl_own_calls == 0 || debug->event == LUA_HOOKLINE || debug->event == LUA_HOOKCOUNT) return 0;
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';
 }
 
-// The largest number of hook calls by which an interruption is put off: code of the host that goes on for longer calls
-// a C function of the script's.
+// The largest number of hook calls by which an interruption is put off. Code of the host that runs for longer than this
+// is calling a C function that the script has passed.
 enum { MOST_PUT_OFF = 1000000 };
 static _Thread_local int put_off;
 
-// If code of the host were interrupted halfway, it would leave behind what its variables hold, such as descriptors.
-// Such code ends soon, waits, or calls the script.
+// If code of the host were interrupted halfway, it would leak resources that its variables hold, such as descriptors.
+// Such code soon ends, waits, or calls the script.
 int cl_is_in_part(lua_State *L) {
   lua_Debug debug;
   for (int level = 0; lua_getstack(L, level, &debug); level++) {
@@ -107,7 +106,7 @@ int cl_is_in_part(lua_State *L) {
   return 0;
 }
 
-// Runs inside Lua, at the first instruction after the signal that is not the host's.
+// Runs inside Lua, at the first instruction after the signal that does not belong to the host.
 static void on_hook(lua_State *L, lua_Debug *debug) {
   if (cl_is_own_call(L, debug) || cl_is_in_part(L)) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
@@ -132,7 +131,7 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
     fflush(stdout);
     signal_explain(signal_host);
   }
-  // SIGTERM stays noted: the host still ends with its status.
+  // SIGTERM stays noted, so that the host still ends with the status for SIGTERM.
   int is_asked = is_to_interrupt;
   is_to_interrupt = 0;
   int has_signal = !is_deferring && (cl_take_signal(SIGINT) || noted[SIGTERM]);
@@ -152,16 +151,17 @@ void cl_pass_interrupt(cl_state *state, lua_State *L) {
   else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
 }
 
-// A program inside C code should end by SIGTERM as it would under lua: if the code has not noticed the signal after a
-// second, the signal ends the process. Code that has been interrupted and goes on is interrupted again each second, up
-// to thirty times, or three if the sender repeats the signal. One SIGINT only asks, and code may catch it and go on; a
-// second one is as urgent as under lua.
+// SIGTERM should end a program that is inside C code, as it does under lua. So if the code has not noticed the signal
+// after a second, the signal ends the process. Code that was interrupted and goes on is interrupted again each second:
+// up to thirty times, or up to three times if the sender repeats the signal. Code may catch a first SIGINT and go on; a
+// second SIGINT is as urgent as under lua.
 enum { PATIENCE_SECONDS = 1, PATIENCE_TIMES = 30, INSISTENCE_TIMES = 3, INSISTENCE_SECONDS = 60 };
 static int patience;
-// If the process was starved of the processor for that second, it gets this further time to reach an instruction.
+// If the process got no processor time in that second, it gets this additional time to reach an instruction.
 enum { CHANCE_MILLISECONDS = 100 };
 static int had_chance;
-// The number of SIGINT and SIGTERM since running code last returned; the latest of these signals, and its time.
+// `insistence`: the number of SIGINT and SIGTERM since running code last returned. `insisting`: the latest of these
+// signals.
 static int insistence, insisting;
 static time_t insisted;
 
@@ -218,8 +218,8 @@ static void heed(int number, const siginfo_t *info) {
     pthread_kill(signal_thread, number);  // interrupts Lua's thread, and ends the system call in which it is
     return;
   }
-  // The C library restarts an interrupted read, so the signal ends the process at once, as it does in lua, which has no
-  // handler while it reads a script.
+  // The C library would restart the interrupted read. So end the process at once, as lua does: it has no handler while
+  // it reads a script.
   if (is_reading && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
   // A second signal before the first was handled has the same effect as without a handler.
   if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
@@ -253,7 +253,7 @@ int cl_ends_waits(void) { return !is_deferring && cl_has_interrupt() && pthread_
 void cl_interrupt(cl_state *state) { interrupt_for(state, &is_ending); }
 void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt); }
 
-// SIGURG is free for this use: programs do not use it, and it is ignored by default.
+// Requests use SIGURG, since programs do not use it and it is ignored by default.
 static _Atomic int is_urgent_needed;  // set on each thread that begins
 static int allows_wishes;
 
@@ -275,10 +275,10 @@ static void heed_urgent(int number, const siginfo_t *info) {
   cl_state *state = cancelled_host;
   if (state && cl_answer_where(state, info, cancel_pending)) return;
   if (state && info->si_code == SI_TKILL) {
-    // Between two callbacks no code is interrupted: the canceller also wakes the loop.
+    // Between two callbacks there is no code to interrupt; the cancelling thread also wakes the loop.
     if (state->running && !(only_wakes && was_cancelled)) {
       cl_note_call(cl_innermost(state), !cancel_pending);
-      // Lua has called no hook since the last time.
+      // If Lua has called no hook since the last cancellation, it may be in a finalizer: allow hooks there.
       if (cancel_pending) cl_allow_hooks(cl_innermost(state));
       was_cancelled = cancel_pending = 1;
       hook(cl_innermost(state));
@@ -377,7 +377,7 @@ void cl_read_script(int reads) {
 
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
-// Makes the host's thread look for requests. Returns 0 if signals are not for this state. May be called on any thread.
+// Makes the host's thread check for requests. Returns 0 if signals are not for this state. May be called on any thread.
 static int signal_urgently(cl_state *state) {
   if (state != signal_host) return 0;
   pthread_kill(signal_thread, SIGURG);
@@ -420,8 +420,8 @@ void cl_forget_interrupts(void) {
 
 void cl_drop_signals(cl_state *state) { signal_host = signal_host == state ? NULL : signal_host; }
 
-// An empty handler: a write beyond the limit of file sizes then fails with EFBIG. Ignoring the signal would do the
-// same, but programs would inherit that.
+// An empty handler, so that a write beyond the limit of file sizes fails with EFBIG. Ignoring the signal would have the
+// same effect, but child processes would inherit the ignored signal.
 static void on_too_large_file(int number) { (void)number; }
 
 void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *)) {
@@ -431,7 +431,7 @@ void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(
   signal_is_waiting = is_waiting;
   signal_explain = explain;
   struct sigaction inherited;
-  // The parent may want these signals ignored, as nohup does, and shells for background jobs.
+  // The parent may have ignored these signals on purpose, as nohup does, and as shells do for background jobs.
   static const int ends[] = {SIGINT, SIGTERM, SIGPIPE};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
     if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)

@@ -46,12 +46,12 @@ int cl_is_scripts(lua_State *L, lua_Debug *debug) {
   return debug->currentline > 0 && !cl_is_hosts(debug);
 }
 
-// Sites are few and never forgotten. A source's text may be collected and its address reused, so the name is compared.
+// Sites are few and never freed. A source's text may be collected and its address reused, so compare the source's name,
+// too.
 uint32_t cl_site_of_caller(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {
-    // The same as cl_is_scripts, but slower, since it looks up the names of C functions. The first level is seldom a C
-    // function.
+    // Only at level 1 ask for the source at once: level 1 is seldom a C function, and for C functions this is slower.
     lua_getinfo(L, level == 1 ? "Sl" : "l", &debug);
     if (debug.currentline <= 0) continue;
     if (level > 1) lua_getinfo(L, "S", &debug);

@@ -9,7 +9,7 @@
 // Like luaL_traceback: if the stack is deeper, it shows the 10 innermost levels and the 11 outermost ones.
 enum { INNER = 10, OUTER = 11, MOST = INNER + OUTER + 1, NAME = 64 };
 
-// A level. After the struct follow its source and its name, each with a zero.
+// A level of the stack. Its source and its name follow the struct in memory, each with a terminating 0.
 typedef struct {
   const void *function;   // this pointer is only compared: the function may no longer exist
   const char *name_what;  // one of Lua's own constants
@@ -105,7 +105,7 @@ const char *cl_place_of_stack(const cl_stack *stack, int *line) {
 int cl_is_served(const cl_stack *stack) { return stack->is_served; }
 int cl_has_place(const cl_stack *stack) { return stack->has_place; }
 
-// Whether the function on top of the stack is that of the frame, and not a later one at its address.
+// Whether the function on top of the stack is the frame's function, and not a later function at the same address.
 static int is_function(lua_State *L, const frame *frame) {
   lua_Debug debug;
   if (lua_topointer(L, -1) != frame->function || !lua_isfunction(L, -1)) return 0;
@@ -114,8 +114,8 @@ static int is_function(lua_State *L, const frame *frame) {
   return debug.linedefined == frame->defined && strcmp(debug.short_src, source_of(frame)) == 0;
 }
 
-// Writes the name that the function has in the table on top of the stack, or in a table in it. Returns whether a name
-// was found.
+// Writes the key under which the function is in the table on top of the stack, or in a table within that table. Returns
+// whether a name was found.
 static int find_name(lua_State *L, const frame *frame, int levels, char *name, size_t size) {
   if (levels == 0 || !lua_istable(L, -1)) return 0;
   lua_pushnil(L);

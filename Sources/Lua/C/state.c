@@ -50,8 +50,8 @@ static void warn(void *data, const char *message, int to_be_continued) {
   warn_continued(data, message, to_be_continued);
 }
 
-// The finalizer of the state's oldest object that has one. So Lua calls this finalizer last when it closes the state.
-// If the process ends as well, it jumps out of Lua's close function, which would now free each object.
+// The finalizer of the oldest object with a finalizer, so Lua calls it last when it closes the state. If the process
+// ends as well, this function jumps out of lua_close, which would otherwise free each object now.
 //
 // Costs if removed: 125,000 instructions of a script that requires runloop, a fifteenth of all.
 static int p_leave(lua_State *L) {
@@ -72,8 +72,8 @@ static int p_prepare(lua_State *L) {
   cl_state *state = cl_state_of(L);
   push_oldest(L);
   luaL_ref(L, LUA_REGISTRYINDEX);
-  // Lua 5.4.4 makes these texts outside any protection, when memory is short. Making them now ensures that they exist
-  // when memory is short.
+  // When memory is short, Lua 5.4.4 makes these strings in unprotected code, where a failure would end the process. So
+  // make them now; Lua then finds them.
   static const char *const texts[] = {"error in error handling", "cannot resume non-suspended coroutine",
                                       "cannot resume dead coroutine", "C stack overflow", "not enough memory"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -117,12 +117,12 @@ cl_state *cl_open(void *swift) {
 
 void cl_close(cl_state *state, int with_process) {
   lua_State *L = state->main;
-  state->main = NULL;  // finalizers that release anchors find none
+  state->main = NULL;  // so that finalizers can release no anchors
   // The coroutines are freed before all finalizers have run.
   state->running = NULL;
   state->resumption = NULL;
   state->finalizing = L;
-  // If there are no slabs, a tool may look for blocks that are not freed.
+  // Without slabs, a tool such as valgrind may look for blocks that were not freed: free all of them.
   jmp_buf end;
   if (with_process && (state->chunks || state->full_chunks)) state->end = &end;
   if (L && (!state->end || !setjmp(end))) lua_close(L);

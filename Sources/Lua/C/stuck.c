@@ -1,5 +1,5 @@
-// Finds the place of a cancelled thread that does not notice it because it is in a C function, which nothing can
-// interrupt.
+// Finds the code position of a cancelled thread that does not notice the cancellation because it is in a C function,
+// which nothing can interrupt.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -15,8 +15,8 @@
 static _Thread_local struct CallInfo *noted_call;
 static _Thread_local struct timespec noted_at;
 
-// Runs in the signal handler. It does not read the innermost call: the signal may have come while Lua was setting it
-// up.
+// Runs in the signal handler. Only stores the address of the innermost call and does not read its record: the signal
+// may have come while Lua was filling in the record.
 void cl_note_call(lua_State *L, int is_new) {
   lua_Debug debug;
   struct CallInfo *call = lua_getstack(L, 0, &debug) ? debug.i_ci : NULL;
@@ -61,7 +61,8 @@ int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending) {
   return 1;
 }
 
-// Lua names a called function without its library. These names occur in one library only.
+// Lua's name for a called function does not contain its library. Adds the library to names that occur in one library
+// only.
 static void add_library(char *name, size_t size) {
   static const char *const libraries[][2] = {
       {"string", " byte dump find format gmatch gsub lower match rep reverse sub upper "},
@@ -88,8 +89,8 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
   if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
     for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++)
       usleep(STEP_MICROSECONDS);
-  // If the question is still open, it is withdrawn. If it is closed, the thread is writing its answer: wait for the
-  // answer.
+  // Withdraw the question if the thread has not begun to answer. Otherwise the thread is writing its answer: wait for
+  // it.
   if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, NONE, memory_order_seq_cst,
                                                memory_order_seq_cst))
     while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);

@@ -8,7 +8,7 @@ void *cl_raise_mark(void) { return (void *)&raise_mark; }
 void *cl_bytes_mark(void) { return (void *)&bytes_mark; }
 void *cl_pieces_mark(void) { return (void *)&pieces_mark; }
 
-// Pushes the bytes from where they lie, which saves a copy.
+// Pushes the bytes directly from their memory, without a copy in the scratch buffer.
 static int answer_bytes(lua_State *L) {
   cl_state *state = cl_state_of(L);
   lua_pushlstring(L, state->bytes_start, state->bytes_length);
@@ -74,7 +74,7 @@ static int run(lua_State *L, cl_function function) {
   return verdict >= 0 ? verdict : conclude(L, verdict);
 }
 
-// Names the script's position, since modules written in Lua call the API as well.
+// Adds the position of the script, not of the direct caller: modules written in Lua call the API as well.
 static int closing(lua_State *L) {
   char source[LUA_IDSIZE];
   int line = cl_place(L, source);
@@ -88,8 +88,8 @@ static int call_function(lua_State *L) {
   return run(L, cl_running(L)->function);
 }
 
-// Whether argument 1 is an object of the method's kind; it then becomes the state's receiver. An object whose finalizer
-// has run is empty and does not count.
+// Whether argument 1 is an object of the method's kind; it then becomes the state's receiver. Returns 0 for an object
+// whose finalizer has run, since it is empty.
 static int has_self(lua_State *L, cl_state *state, const cl_kind *kind) {
   cl_box *box = cl_box_at(L, 1, kind);
   state->receiver = box;
@@ -114,7 +114,7 @@ static int count_positional(lua_State *L, int table) {
   return largest > 100000 ? 100000 : (int)largest;
 }
 
-// Packs the arguments from `first` on before Swift sees the call: a value that cannot cross raises here.
+// Packs the arguments from `first` on, before Swift is called. Raises if a value cannot be sent.
 static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
   cl_parcel *parcel = cl_pack(L, first, entry);
   if (!parcel && lua_isnil(L, -1)) luaL_error(L, "not enough memory");
@@ -123,8 +123,8 @@ static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
   cl_state_of(L)->packed = parcel;
 }
 
-// Packs the call for another thread: the function, and after it the arguments that a constructor keeps; or, in place of
-// these, the array part of a table. Packs nothing if there is no function.
+// Packs a call for another thread: the function and the arguments that a constructor keeps; or, if the options are a
+// table, the table's elements. Packs nothing if there is no function.
 static void pack_call(lua_State *L, const cl_entry *entry, int first, int table, int count) {
   int top = lua_gettop(L);
   int is_function = table ? lua_rawgeti(L, table, 1) == LUA_TFUNCTION : lua_isfunction(L, first);
@@ -140,7 +140,7 @@ static void pack_call(lua_State *L, const cl_entry *entry, int first, int table,
   lua_settop(L, top);
 }
 
-// Makes the new object first: Swift then owns nothing that a raise for lack of memory would leak.
+// Makes the new object before Swift is called: if memory runs out, Lua raises while Swift owns nothing that could leak.
 static int construct(lua_State *L) {
   const cl_entry *entry = cl_running(L);
   cl_state *state = cl_state_of(L);
@@ -212,7 +212,7 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
 // Longer names are cut off.
 enum { MOST_OF_NAME = 100 };
 
-// Warns about an object that was made, but never put to use. Nothing else would report such a mistake.
+// Warns about an object that was made but never used. Nothing else would report such a mistake.
 static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
   const char *source = cl_site(cl_state_of(L), box->site, &line);
@@ -230,9 +230,9 @@ static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   fprintf(stderr, ":%d was collected and had never been in a loop\n", line);
 }
 
-// Whether Lua calls a finalizer, and not a script that found it with debug functions: the object may be in use then.
-// The collector stands still during a finalizer, and lua_gc shows it: it returns -1 since Lua 5.4.4, and 0 before that
-// version.
+// Whether Lua's collector has called the finalizer. A script that has found the finalizer with debug functions could
+// call it while the object is in use. The collector is stopped during a finalizer; lua_gc then returns -1 since Lua
+// 5.4.4, and 0 in earlier versions.
 static int is_collecting(lua_State *L) {
   enum { STANDS_STILL = LUA_VERSION_RELEASE_NUM >= 50404 ? -1 : 0 };
   return lua_gc(L, LUA_GCISRUNNING) <= STANDS_STILL;

@@ -9,7 +9,7 @@ static void remember(lua_State *L, int objects, lua_Integer *number) {
   lua_rawseti(L, objects, ++*number);
 }
 
-// Pushes the value of a path such as "string\0format": a module, and the fields that lead to the value.
+// Pushes the value at a path such as "string\0format": a module's name, and the names of fields.
 static void push_named(lua_State *L, const char *p, const char *end) {
   const char *module = p;
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
@@ -31,7 +31,7 @@ static void push_named(lua_State *L, const char *p, const char *end) {
   if (lua_isnil(L, -1)) luaL_error(L, "module '%s' has something here that it lacks in the other thread", module);
 }
 
-// Runs one of the instructions that occur in parcels only, and returns the address of the next one.
+// Runs an instruction of the kind that occurs only in parcels. Returns the address of the next instruction.
 static const char *run_parcel_instruction(lua_State *L, char tag, const char *p, int objects, lua_Integer *number) {
   uint32_t a;
   uint64_t length;
@@ -163,8 +163,8 @@ int cl_unpack(lua_State *L, const cl_parcel *parcel) {
   return cl_call_protected(L, p_unpack, 1, LUA_MULTRET);
 }
 
-// Copies the program into a string first, in one step: collecting garbage between two steps may run code that
-// overwrites the scratch buffer.
+// First copies the whole program into a string: making values may collect garbage, and a finalizer may overwrite the
+// scratch buffer.
 static void decode(lua_State *L, const char *bytes, size_t count) {
   lua_pushlstring(L, bytes, count);
   size_t length;

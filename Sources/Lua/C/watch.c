@@ -17,7 +17,7 @@ static int (*watch_is_waiting)(void);
 static double (*watch_left)(void);
 static volatile sig_atomic_t time_is_over;
 
-// The watchdog limits the program's last tasks, not a test.
+// Whether the watchdog limits the program's last tasks, and not a test.
 static int only_cancels;
 
 static int cancel(lua_State *L) {
@@ -99,7 +99,7 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
     return set_alarm(seconds);
   }
   watched = NULL;
-  // The time limit is off, so the hook must not raise its error later.
+  // The time limit was turned off, so remove the hook: it must not raise the error later.
   if (hooked) cl_set_usual_hook(hooked);
   hooked = NULL;
 }
@@ -107,7 +107,7 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
 static void wake_nobody(void) {}
 
 int cl_limit_last_task(cl_state *state, double seconds, int (*is_waiting)(void)) {
-  // The test in which this runs has a nearer limit.
+  // A watched test has its own limit, which ends earlier.
   if (watched && !only_cancels) return 0;
   const int was_over = only_cancels && time_is_over;
   only_cancels = seconds > 0;
@@ -134,7 +134,7 @@ static void drop_numbers(cl_numbers *numbers) {
   free(numbers->values);
 }
 
-// Returns the place of a key's value, which is 0 at first, or NULL if there is no memory.
+// Returns a pointer to a key's value, which is 0 at first; NULL if there is no memory.
 static uint64_t *number_of(cl_numbers *numbers, uint64_t key) {
   if (numbers->count * 2 >= numbers->capacity) {
     cl_numbers larger = {.count = numbers->count, .capacity = numbers->capacity ? numbers->capacity * 2 : 256};
@@ -159,14 +159,14 @@ static uint64_t *number_of(cl_numbers *numbers, uint64_t key) {
   return &numbers->values[at];
 }
 
-// The counts of a source, found by its name, for all threads.
+// The counts of one source, for all threads. The source is found by its name.
 typedef struct cl_counts {
   char *source;
   cl_numbers numbers;  // counts by (line before << 24 | line)
 } cl_counts;
 
-// The line before the first line of a called function is NOWHERE. A call itself is counted as well, from CALLED to the
-// line in which the function begins.
+// The line before the first line of a called function is NOWHERE. A call itself is counted as well: as a step from line
+// CALLED to the line in which the function begins.
 enum { CALLED = 0, NOWHERE = 0xffffff };
 
 // All threads of a script add to the same counts.

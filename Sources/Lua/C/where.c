@@ -1,4 +1,4 @@
-// Finds out where Lua code is.
+// Finds the positions of running and waiting Lua code.
 #include "private.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ void cl_push_position(lua_State *L) {
   lua_pushliteral(L, "");
 }
 
-// The key under which an object of the host's keeps its text.
+// The key under which an object of the host has its text.
 static char subject;
 
 int cl_set_subject(lua_State *L) {
@@ -58,8 +58,8 @@ const char *cl_subject(lua_State *thread, size_t *length) {
     if (lua_getstack(thread, middle, &debug)) first = middle;
     else beyond = middle;
   }
-  // Searches from the outermost frame up to the first one of the script's: functions that the script calls are not
-  // being served.
+  // Search from the outermost frame inwards, and stop at the first frame of the script: an object whose method the
+  // script calls is not the subject.
   for (int level = first; level >= 0 && lua_getstack(thread, level, &debug); level--) {
     lua_getinfo(thread, "S", &debug);
     if (!cl_is_hosts(&debug)) return NULL;

@@ -15,7 +15,7 @@ _Alignas(lua_modules_row) static const unsigned char file[] = {
 #embed <rlhost-modules.texts>
 };
 
-// Texts that were requested so far. A text stays until the process ends.
+// The texts that were unpacked so far. They stay in memory until the process ends.
 static char *_Atomic unpacked[LUA_MODULES_MOST];
 
 // A packed text begins with its size in bytes.
@@ -42,7 +42,7 @@ const char *lua_modules_packed_text(const char *name) {
     if (!new || atomic_compare_exchange_strong_explicit(&unpacked[i], &text, new, memory_order_acq_rel,
                                                         memory_order_acquire))
       return new;
-    // Another thread has unpacked the text first.
+    // Another thread has unpacked the same text meanwhile.
     free(new);
     return text;
   }

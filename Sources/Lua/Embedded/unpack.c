@@ -1,5 +1,5 @@
-// An inflater for texts that are packed at build time. The system's libz may be missing, and would take longer to load
-// than a text takes to unpack.
+// An inflater for texts that are packed at build time. libz may be missing on the system, and loading it would take
+// longer than unpacking a text.
 #include "unpack.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@ typedef struct {
   const unsigned char *next, *end;
   char *text;
   size_t used, size;
-  unsigned long bits;  // bits that were read and not used yet; the next one is the lowest
+  unsigned long bits;  // bits that were read and not used yet; the next bit is the lowest
   int count;
   int is_bad;
 } work;
 
-// The words of a prefix code, which are sorted by length.
+// A prefix code. Its words are sorted by length.
 typedef struct {
   unsigned short words[LONGEST + 1];  // the number of words, by length
   unsigned short symbols[LITERALS];
@@ -47,7 +47,7 @@ static void make_code(code *c, const unsigned char *lengths, int count) {
 }
 
 static int symbol(work *w, const code *c) {
-  // `first` is the first word of this length, and `below` counts the symbols of shorter words.
+  // `first` is the first code word of the present length; `below` is the number of symbols with shorter code words.
   int word = 0, first = 0, below = 0;
   for (int length = 1; length <= LONGEST && !w->is_bad; length++) {
     word = word << 1 | (int)take(w, 1);
@@ -101,7 +101,8 @@ static void unpack_fixed(work *w) {
   unpack_block(w, &literals, &distances);
 }
 
-// The lengths of both codes are written one after the other, in a code of their own.
+// Reads the lengths of the code words of both codes. They are stored one after the other, and are themselves encoded
+// with a third code.
 static void unpack_dynamic(work *w) {
   static const unsigned char order[] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
   const int literal_count = (int)take(w, 5) + 257, distance_count = (int)take(w, 5) + 1, given = (int)take(w, 4) + 4;

@@ -46,7 +46,7 @@ public struct Box: Hashable {
         @inlinable @inline(__always) nonmutating set { head.pointee.flags = newValue }
     }
 
-    /// A number that is the same for all objects of a kind made at one site, and different for all others.
+    /// A hash of the kind and the creation site: equal for all objects of a kind that were made at one site.
     public var subjectKey: UInt32 {
         @inlinable @inline(__always)
         get { UInt32(truncatingIfNeeded: head.pointee.kind.pointee.index) << 24 | head.pointee.site & 0xFF_FFFF }
@@ -70,7 +70,7 @@ public struct Box: Hashable {
     @inlinable @inline(__always)
     public func object<T: AnyObject>(as: T.Type) -> T {
         guard let object = head.pointee.object else { preconditionFailure("trampolines reject empty objects") }
-        // A box of this kind holds nothing but this object, which its constructor has put there.
+        // Boxes of this kind contain only objects of this class, which the kind's constructor has stored.
         return unsafe Unmanaged<T>.fromOpaque(object).takeUnretainedValue()
     }
 

@@ -3,7 +3,7 @@ public import CLuaSupport
 
 /// A call from Lua: its arguments, and the ways to return results.
 ///
-/// A Swift function for Lua makes one from its `lua_State *`, and returns the result of one of the methods under
+/// A Swift function for Lua makes a `Call` from its `lua_State *`, and returns the result of one of the methods under
 /// "Answers".
 public struct Call {
     public let thread: LuaState
@@ -21,8 +21,8 @@ public struct Call {
     /// Calls `body` with the interpreter, without counting references to it.
     @inlinable @inline(__always)
     public func with<I: Interpreter, Result>(_: I.Type, _ body: (I) -> Result) -> Result {
-        // The interpreter outlives all calls, and is set before any Lua code can run. A program has one class of
-        // interpreters.
+        // The interpreter outlives all calls, and `swift` is set before any Lua code can run. All interpreters of a
+        // program have the same class.
         unsafe Unmanaged<I>.fromOpaque(state.pointee.swift)._withUnsafeGuaranteedRef(body)
     }
 
@@ -37,8 +37,8 @@ public struct Call {
         return entry.pointee.library.map { String(cString: $0) + name } ?? name
     }
 
-    /// The object on which the method is called, or which the constructor has to fill. Valid until the function calls
-    /// anything.
+    /// The object on which the method is called, or the new object that the constructor must fill. Valid until the
+    /// function calls anything else.
     public var receiver: Box {
         @inlinable @inline(__always)
         get {
@@ -114,7 +114,7 @@ public struct Call {
         return CL_BYTES.rawValue
     }
 
-    /// Returns the new userdata of a constructor, which now holds this object and its creation site.
+    /// Stores the object and its creation site in the constructor's new userdata, and returns the userdata.
     public func answerConstructed(_ object: AnyObject) -> Int32 {
         let box = receiver
         box.hold(object)
@@ -181,8 +181,8 @@ public struct Call {
         return answer(program)
     }
 
-    /// Calls the function below the topmost `arguments` values, after this Swift function has returned; its results
-    /// become the results of the call. It may wait.
+    /// After this Swift function has returned, calls the function below the topmost `arguments` values, and returns
+    /// that function's results. The called function may wait.
     public func call(arguments: Int32) -> Int32 { CL_CALL.rawValue - arguments }
 
     /// Lets the task wait, after `Interpreter.beginWait`.

@@ -20,8 +20,8 @@ extension Interpreter {
     /// Whether the host has raised the error value on top of a stack, to end the running code.
     public final func isInterruption(_ stack: Stack) -> Bool { cl_is_interruption(stack.thread, -1) != 0 }
 
-    /// Explains the failure of a chunk that ran through `Stack.pushChunkRunner`. Returns nil if the chunk did not fail,
-    /// and the results are its own. After a failure only the error value stays on the stack.
+    /// Explains the failure of a chunk that ran through `Stack.pushChunkRunner`. Returns nil if the results are those
+    /// of a chunk that did not fail. After a failure only the error value stays on the stack.
     public final func explanation(ofChunk stack: Stack, results: Int32) -> Explanation? {
         guard cl_is_failure(stack.thread, results) != 0 else { return nil }
         cl_to_text(stack.thread, -1)
@@ -30,7 +30,7 @@ extension Interpreter {
         return explanation(messageLength: length, cl_is_interruption(stack.thread, -1) != 0)
     }
 
-    /// Explains the scratch buffer: a message, and a traceback if there is more.
+    /// Converts the scratch buffer: it has a message, and maybe a traceback after it.
     private func explanation(messageLength: Int, _ isInterruption: Bool) -> Explanation {
         let bytes = scratchBytes
         let frames = UnsafeRawBufferPointer(rebasing: bytes.dropFirst(messageLength))
@@ -82,9 +82,9 @@ extension Interpreter {
         return Self.frames(ofTraceback: scratch)
     }
 
-    /// Returns the stack of the running code, innermost first; and the stack of the fiber if the code runs in a
-    /// coroutine that the script has made in the fiber. May be called on the host's thread, in a hook of the host's or
-    /// a function that Lua calls.
+    /// Returns the stack of the running code, innermost first. If the code runs in a coroutine that the script has
+    /// made, also returns the stack of the fiber around it. May be called on the host's thread, in a hook of the host
+    /// or in a function that Lua calls.
     public final func framesOfWhatRuns() -> (frames: [String], around: [String]) {
         guard let innermost = cl_innermost(state) else { return ([], []) }
         cl_trace(main, innermost)

@@ -1,13 +1,13 @@
 internal import CLua
 internal import CLuaSupport
 
-/// A coroutine of the host's, in which a callback or a task runs, so that it may wait.
+/// A coroutine of the host, in which a callback or a task runs, so that the callback or task may wait.
 ///
-/// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
-/// Slot 1 of a fiber's stack holds the table of anchors.
+/// Fibers are pooled. A callback that does not wait returns its fiber to the pool, so it costs no more than a protected
+/// call. Slot 1 of a fiber's stack holds the table of anchors.
 ///
-/// This is a handle: copying it counts no references, since counting would cost more than a callback does. The memory
-/// belongs to the interpreter and lives as long as that.
+/// A `Fiber` is a handle. Copying it counts no references, since counting would cost more than a callback does. The
+/// memory belongs to the interpreter and lives as long as the interpreter.
 public struct Fiber: Hashable {
     @usableFromInline let memory: UnsafeMutablePointer<Memory>
 
@@ -27,7 +27,7 @@ public struct Fiber: Hashable {
         @usableFromInline var now = Moment()
     }
 
-    /// The part that is reset for each use.
+    /// The state of one use of the fiber; reset for each use.
     @usableFromInline struct Moment {
         var next: Fiber?
         @usableFromInline var number = 0
@@ -36,7 +36,7 @@ public struct Fiber: Hashable {
         var subjectSite: UInt32 = 0
         var below: Int32 = 1
         @usableFromInline var label: UInt32 = 0
-        /// Lua limits the depth of calls in C to 200.
+        /// The number of nested C calls; Lua allows 200.
         var depth: Int16 = 0
         var state = State.idle
         var isToBeCancelled = false
@@ -66,17 +66,17 @@ public struct Fiber: Hashable {
         get { Int(memory.pointee.place) }
         nonmutating set { memory.pointee.place = Int32(truncatingIfNeeded: newValue) }
     }
-    /// A number that grows with each fiber taken into use.
+    /// The sequence number of this use of a fiber. Later uses of any fiber have higher numbers.
     @inlinable public internal(set) var number: Int {
         get { memory.pointee.now.number }
         @usableFromInline nonmutating set { memory.pointee.now.number = newValue }
     }
-    /// The number of nested fibers that ran when it was resumed, itself included.
+    /// The number of nested running fibers at the last resumption, including this one.
     var depth: Int {
         get { Int(memory.pointee.now.depth) }
         nonmutating set { memory.pointee.now.depth = Int16(truncatingIfNeeded: newValue) }
     }
-    /// The number of values on its stack below the function that it runs.
+    /// The number of values on the fiber's stack below the function that it runs.
     public var below: Int32 {
         get { memory.pointee.now.below }
         nonmutating set { memory.pointee.now.below = newValue }
@@ -99,7 +99,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.waitsFor }
         nonmutating set { memory.pointee.waitsFor = newValue }
     }
-    /// The creation site of the object for which it waits, for messages; 0 if it has none, or if that is not known.
+    /// The creation site of the object that the fiber waits for, for messages; 0 if unknown, or if the object has none.
     public var objectSite: UInt32 {
         get { memory.pointee.objectSite }
         nonmutating set { memory.pointee.objectSite = newValue }
@@ -126,11 +126,11 @@ public struct Fiber: Hashable {
     }
     public var origin: Origin { Origin(kind: memory.pointee.now.kind, site: memory.pointee.now.subjectSite) }
 
-    /// A number for the kind and the creation site of its subject, which distinguishes the subject from most others.
+    /// A hash of the kind and the creation site of the fiber's subject. Few other subjects have the same number.
     public var subjectKey: UInt32 {
         UInt32(memory.pointee.now.kind?.pointee.index ?? 0) << 24 | memory.pointee.now.subjectSite & 0xFF_FFFF
     }
-    /// For the host's use; 0 when the fiber is taken from the pool.
+    /// A label for the host's use; 0 when the fiber is taken from the pool.
     @inlinable public var label: UInt32 {
         get { memory.pointee.now.label }
         nonmutating set { memory.pointee.now.label = newValue }
@@ -145,18 +145,18 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.isBackground }
         nonmutating set { memory.pointee.now.isBackground = newValue }
     }
-    /// Whether a wait has raised the error of another task or thread in it. For the host's use.
+    /// Whether a wait has raised the error of another task or thread in this fiber. For the host's use.
     public var carriesError: Bool {
         get { memory.pointee.now.carriesError }
         nonmutating set { memory.pointee.now.carriesError = newValue }
     }
-    /// For the host's use; kept between uses as long as the interpreter lives. Reading this property counts no
-    /// reference.
+    /// An object for the host's use, which the fiber retains as long as the interpreter lives, also between uses.
+    /// Reading this property counts no reference.
     public var sleeper: Unmanaged<AnyObject>? { memory.pointee.sleeper.map { .passUnretained($0) } }
     public func setSleeper(_ object: AnyObject) { memory.pointee.sleeper = object }
-    /// For the host's use; cleared when the fiber returns to the pool.
+    /// The object that owns the fiber's work; cleared when the fiber returns to the pool.
     public var owner: FiberOwner? {
-        // Most callbacks have no owner, and then no reference is counted.
+        // Most callbacks have no owner. This check then saves counting a reference.
         get { memory.pointee.now.isUsed ? memory.pointee.owner : nil }
         nonmutating set {
             memory.pointee.owner = newValue
@@ -188,7 +188,7 @@ public struct Fiber: Hashable {
         memory.deallocate()
     }
 
-    /// Notes that the fiber runs a callback of the object that the box heads.
+    /// Notes that the fiber runs a callback of the object with this box.
     public func runs(_ box: Box, slot: UInt32) {
         memory.pointee.now.subject = slot
         memory.pointee.now.kind = UnsafePointer(box.head.pointee.kind)
@@ -265,7 +265,7 @@ extension Interpreter {
         return (fiber, Box(address))
     }
 
-    /// Gives a new task the values of `rl.locals` of the running one.
+    /// Copies the running task's values of `rl.locals` to a new task.
     public final func handLocalsDown(to fiber: Fiber) {
         if state.pointee.locals != 0 { cl_hand_locals_down(state, fiber.slot) }
     }
@@ -279,8 +279,8 @@ extension Interpreter {
         let outerThread = state.pointee.running
         let outerSlot = state.pointee.running_slot
         let outerResumption = state.pointee.resumption
-        // Lua adds the new depth to that of the coroutine that runs the loop; that coroutine may be one of the script's
-        // own.
+        // Lua adds the new depth of C calls to the depth of the coroutine that runs the loop. A coroutine that the
+        // script has made may run the loop.
         let from = stack?.thread ?? (outerResumption == nil ? outerThread ?? main : cl_innermost(state))
         if state.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
@@ -323,8 +323,8 @@ extension Interpreter {
         let thread = fiber.thread
         fiber.state = .ended
         if status == LUA_YIELD {
-            // A C module has yielded, as it may in a coroutine of the script, but nothing could ever resume this fiber.
-            // Its variables are closed first, since that replaces the error value on the stack.
+            // A C module has yielded, as it may in a coroutine of the script. But nothing would ever resume this fiber,
+            // so it fails. Close its variables first, since that replaces the error value on the stack.
             unwind(fiber)
             setScratch("attempt to yield from outside a coroutine")
             _ = cl_push_scratch(thread)
@@ -337,8 +337,8 @@ extension Interpreter {
         discard(fiber, wasInHook: status == LUA_YIELD || state.pointee.has_hooks | state.pointee.raised_in_hook != 0)
     }
 
-    /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. Leaves only
-    /// the error value on the fiber's stack; if closing a variable failed, that is the error of the closing.
+    /// Closes the pending to-be-closed variables of a fiber that has failed or will never be resumed. Leaves only the
+    /// error value on the fiber's stack; if closing a variable failed, that is the error of the closing.
     public final func unwind(_ fiber: Fiber) {
         let outer = running
         let outerThread = state.pointee.running
@@ -354,8 +354,8 @@ extension Interpreter {
         state.pointee.running_slot = outerSlot
     }
 
-    /// Unwinds all running fibers, innermost first, as lua does with its main chunk when the state is closed from
-    /// within. None of these fibers may continue afterwards.
+    /// Unwinds all running fibers, innermost first, if running code has closed the state; lua does the same with its
+    /// main chunk. None of these fibers may continue afterwards.
     final func unwindRunning() {
         let running = fibers.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
         for fiber in running { unwind(fiber) }
@@ -364,7 +364,7 @@ extension Interpreter {
     /// Returns a fiber that ended with an error to the pool, after the last use of its error value. Closes pending
     /// to-be-closed variables.
     ///
-    /// - Parameter wasInHook: whether it may have ended in a hook, or in the middle of a protected call.
+    /// - Parameter wasInHook: whether the fiber may have ended in a hook, or in the middle of a protected call.
     public final func discard(_ fiber: Fiber, wasInHook: Bool = true) {
         guard !isClosed else { return }
         unwind(fiber)
@@ -414,7 +414,7 @@ extension Interpreter {
         return true
     }
 
-    /// Takes back `beginWait` if the wait is impossible: the fiber goes on running.
+    /// Undoes `beginWait` if the wait is impossible: the fiber goes on running.
     public final func endWait(_ fiber: Fiber) {
         fiber.state = .running
         fiber.cancelWait = nil
@@ -435,7 +435,7 @@ extension Interpreter {
         return "cannot wait inside a function called by '\(String(cString: name))': Lua cannot suspend that"
     }
 
-    /// Makes the running task wait: its function must return `Call.yield`.
+    /// Makes the running task wait. The calling function must then return `Call.yield`.
     public final func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> Fiber? {
         guard let fiber = current else { return nil }
         fiber.state = .waiting

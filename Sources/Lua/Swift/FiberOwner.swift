@@ -1,8 +1,8 @@
-/// The owner of a fiber's work, which is called when the fiber runs, waits and ends. Subclasses are the main chunk,
-/// tasks, tests, and the code that answers a message or a connection.
+/// The owner of a fiber's work. It is called when the fiber runs, waits and ends. Subclasses are the main chunk, tasks,
+/// tests, and the code that answers a message or a connection.
 open class FiberOwner {
     public init() {}
-    /// Whether `runs` is called. It is false by default, since few owners need the calls, and a task resumes often.
+    /// Whether `runs` is called. False by default: few owners need these calls, and they would be frequent.
     public final var watchesRunning = false
     /// Called when the fiber begins or goes on, and when it waits or has ended.
     open func runs(_ isRunning: Bool) {}

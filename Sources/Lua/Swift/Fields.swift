@@ -18,7 +18,7 @@ public protocol UserValue: RawRepresentable<Int>, Sendable {
 }
 
 extension UserValue {
-    /// The number by which Lua counts it.
+    /// The number of the user value in Lua's functions.
     @inlinable
     public var number: Int32 { Int32(rawValue) + 1 }
 }
@@ -80,14 +80,14 @@ extension Call {
         return Fields(self, base: base, positional: try readFields(index, F.names, positional))
     }
 
-    /// Reads an options table, or returns nil if it is missing.
+    /// Reads an options table. Returns nil if the argument is missing.
     @inlinable
     public func optionalFields<F: Field>(_ index: Int32, _: F.Type) throws(Misuse) -> Fields<F>? {
         stack.isMissing(index) ? nil : try fields(index, F.self)
     }
 
-    /// If the table at an index has a given field, calls a function of a part instead of the function that is running,
-    /// with the arguments from `first` on. It may wait.
+    /// If the table at an index has a given field, calls a function of another part in place of the running function,
+    /// with the arguments from `first` on. The called function may wait.
     public func pass(from first: Int32, to function: String, of part: String, ifAt index: Int32, is field: String)
         -> Int32?
     {
@@ -157,10 +157,10 @@ extension StaticString {
     }
 }
 
-/// Returns the name most like a misspelt one, or nil if none is similar; the first in the alphabet if several are. A
-/// name of one or two letters would be similar to too many. In a short name, two differences make another word: "fetch"
-/// is not "batch". The beginning of a name stands for the name if no other name begins in this way: "cert" for
-/// "certificate".
+/// Returns the name most similar to a misspelt one; the alphabetically first of several; nil if none is similar. A name
+/// of one or two letters is never corrected, since it would be similar to too many. In a short name, two differences
+/// make another word: "fetch" is not "batch". The beginning of a name matches if no other name begins in this way:
+/// "cert" matches "certificate".
 public func nearest(to name: String, _ names: [String]) -> String? {
     guard name.utf8.count > 2 else { return nil }
     let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
@@ -173,7 +173,8 @@ public func nearest(to name: String, _ names: [String]) -> String? {
     return best.distance <= (length <= 5 ? 1 : max(2, length / 3)) ? best.name : nil
 }
 
-// Computes Levenshtein's distance, a row at a time. Two exchanged letters count as one mistake, the most frequent one.
+// Computes Levenshtein's distance, a row at a time. Two exchanged letters, the most frequent mistake, count as one
+// difference.
 private func distance(_ a: [UInt8], _ b: [UInt8]) -> Int {
     guard a.count < 64 else { return 64 }
     var row = Array(0...b.count)

@@ -32,8 +32,8 @@ extension Interpreter {
         }
     }
 
-    /// Pushes code of the host's own as a function onto the main stack. It can require private parts of modules, and a
-    /// script's changes of its globals do not affect it.
+    /// Pushes code of the host as a function onto the main stack. The code can require private parts of modules.
+    /// Changes of globals by a script do not affect it.
     public final func pushOwnCode(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -63,8 +63,8 @@ extension Interpreter {
     /// Notes from now on which functions of Lua's own libraries block the thread.
     public final func noteBlocking() { if cl_note_blocking(main) != LUA_OK { stack.pop() } }
 
-    /// Returns the function that has blocked the thread for most of an interval, as in "os.execute at app.lua:2", or
-    /// the two that have; nil if none has. In nanoseconds of the monotonic clock.
+    /// If one or two functions have blocked the thread for most of an interval, returns a text such as "os.execute at
+    /// app.lua:2"; otherwise nil. The interval is in nanoseconds of the monotonic clock.
     public final func whatBlocked(since began: Int64, for took: Int64) -> String? {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { text in
             guard let start = text.baseAddress, cl_what_blocked(state, began, took, start, text.count) != 0 else {

@@ -46,8 +46,8 @@ extension Interpreter {
     }
 
     /// Whether the number of idle fibers exceeds both the number that is always kept and the number in use. The second
-    /// condition matters while tasks wait and as many others come and go: otherwise the loop would be woken for ever to
-    /// free fibers that are needed again.
+    /// condition matters if many tasks wait while as many other tasks begin and end: otherwise the loop would be woken
+    /// again and again to free fibers that are soon needed again.
     private var hasManyIdle: Bool { idle > max(Self.poolSize, fibers.count - idle) }
 
     /// The number of idle fibers that are always kept.
@@ -55,9 +55,9 @@ extension Interpreter {
     /// The largest number of fibers that one call of `shrinkPool` frees.
     private static let mostFreed = 10_000
 
-    /// Frees idle fibers. Keeps the largest of three numbers of fibers: `poolSize`; as many as were in use at once
-    /// since the last call; and half of the number before that. Do not call it while a fiber that has just ended is
-    /// further down on the stack: the code that resumed the fiber may still use it.
+    /// Frees idle fibers. Keeps the largest of three numbers of fibers: `poolSize`; the most fibers in use at once
+    /// since the last call; half of the corresponding number at the last call. Do not call it while a fiber that has
+    /// just ended is further down on the stack: the code that resumed the fiber may still use it.
     ///
     /// - Returns: the number of freed fibers, and whether to call this again soon.
     public final func shrinkPool() -> (freed: Int, isLarge: Bool) {

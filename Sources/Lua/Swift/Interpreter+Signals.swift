@@ -70,8 +70,7 @@ extension Interpreter {
     /// interrupted.
     public final func watchEntries() { cl_watch_entries(state) { Interpreter.of($0)?.isInEntry ?? false ? 1 : 0 } }
 
-    /// Declares that the code of this entry runs on this thread from now on; 0 means no entry. Returns the entry
-    /// before.
+    /// Declares that this thread runs the code of this entry from now on; 0 means no entry. Returns the previous entry.
     public static func entryRuns(_ entry: UInt64) -> UInt64 { cl_entry_runs(entry) }
 
     /// Interrupts the running entry by an error; if its code catches the error, the code goes on.
@@ -86,12 +85,12 @@ extension Interpreter {
         if ofAll { cl_limit_all_memory(state, bytes) } else { cl_limit_memory(state, bytes) }
     }
 
-    /// Counts this state's memory with that of the others, if there is a limit for all.
+    /// If there is a common limit for all states, counts this state's memory towards it.
     public final func shareMemory() { cl_share_memory(state) }
 
-    /// Interrupts the running code when this thread has used this processor time, and again after each further second:
-    /// by the error that cancels code. In the main state it is the time of the process, and the error is a text.
-    /// Returns 0 or an errno.
+    /// Interrupts the running code when this thread has used this processor time, and again after each further second.
+    /// The error is that of a cancellation. In the main state, the limit is for the process's time, and the error is a
+    /// text. Returns 0 or an errno.
     public final func limitProcessor(to seconds: Double, ofAll: Bool) -> Int32 {
         let limit = ofAll ? cl_limit_all_processor : cl_limit_processor
         return limit(state, seconds) { state, times in Interpreter.of(state)?.reachedProcessorLimit(Int(times)) }
@@ -108,7 +107,7 @@ extension Interpreter {
     /// Raises "limit: held the loop for 2 s" in the running callback of a thread.
     public static func reportHeld(_ thread: UInt) { cl_report_held(thread) }
 
-    /// Ends the limits of this thread, except that of memory.
+    /// Removes all limits of this thread, except the limit of memory.
     public final func endLimits() { cl_end_limits(state) }
 
     // MARK: Time limits of tests
@@ -134,7 +133,7 @@ extension Interpreter {
 
     public final func stopWatch() { cl_watch(state, 0, nil, nil, nil) }
 
-    /// Raises an error in the running code, because nothing can happen any more in the loop that it runs.
+    /// Raises an error in code that runs a loop in which nothing can happen any more.
     public final func interruptStuck() { cl_interrupt_stuck(state) }
 
     /// Whether the time limit has been reached.
@@ -177,7 +176,8 @@ public struct Entries: @unchecked Sendable {
     private let state: UnsafeMutablePointer<cl_state>
     init(_ state: UnsafeMutablePointer<cl_state>) { self.state = state }
 
-    /// Interrupts the running entry, as SIGINT does, if it is one of these; a late call cannot interrupt another entry.
+    /// Interrupts the running entry, as SIGINT does, if its number is in this range. So a late call cannot interrupt
+    /// another entry.
     ///
     /// - Returns: whether such an entry ran.
     @discardableResult
@@ -198,7 +198,7 @@ public struct Entries: @unchecked Sendable {
     public func wish(_ wish: Wishes) { cl_wish(state, wish.rawValue) }
 }
 
-/// Requests of others to a thread that runs Lua.
+/// Requests of other threads and processes to a thread that runs Lua.
 public struct Wishes: OptionSet, Sendable {
     public let rawValue: UInt32
     public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -218,6 +218,6 @@ public struct Wishes: OptionSet, Sendable {
     /// Ends the program, whose processor time is over.
     public static let end = Wishes(rawValue: UInt32(CL_WISH_END))
 
-    /// The value with which another process has to send SIGURG in order to be heard. It means `attach`.
+    /// The value that another process must send with SIGURG. It means `attach`; other values are ignored.
     public static let word = Int32(CL_ATTACH_WORD)
 }

@@ -1,7 +1,7 @@
 internal import CLua
 public import CLuaSupport
 
-/// A `lua_State *`: a coroutine of some interpreter.
+/// A `lua_State *`: a coroutine of an interpreter.
 public typealias LuaState = OpaquePointer
 
 /// One Lua state with everything a host needs around it: anchors, tasks, kinds of userdata. Used by one thread.
@@ -23,12 +23,12 @@ open class Interpreter {
     final var fibers: [Fiber] = []
     /// The number of fibers in the pool.
     final var idle = 0
-    /// The largest number of fibers that were in use at once before the last `shrinkPool`; or half of the number before
-    /// that.
+    /// The larger of two numbers: the most fibers in use at once before the last `shrinkPool`, and half of the previous
+    /// value of this field.
     final var mostInUse = 0
-    /// The fewest fibers in the pool since then.
+    /// The smallest number of fibers in the pool since the last `shrinkPool`.
     final var leastIdle = 0
-    /// The number of fibers taken so far.
+    /// The number of fibers taken from the pool so far.
     final var taken = 0
     final var isPoolLarge = false
     /// Whether `goesOn`, `waits`, `fails` and `rests` are called.
@@ -68,8 +68,8 @@ open class Interpreter {
 
     deinit {
         guard isClosed else {
-            // It is too late to close the state now: finalizers would call a host that is half gone. Leaking the
-            // state's memory is the lesser evil.
+            // It is too late to close the state now: finalizers would call a host that is partly deinitialized. So leak
+            // the state's memory instead.
             isClosed = true
             return willClose()
         }
@@ -79,7 +79,7 @@ open class Interpreter {
 
     /// Closes the state: runs finalizers and frees everything. Waiting tasks never go on.
     ///
-    /// The code that makes an interpreter has to close it in every case: nothing else closes the state.
+    /// The code that makes an interpreter must close it in every case: nothing else closes the state.
     open func close() {
         guard !isClosed, !isClosing else { return }
         isClosing = true
@@ -103,10 +103,11 @@ open class Interpreter {
     /// Called when the pool of fibers has grown beyond its usual size: call `shrinkPool` soon.
     open func poolIsLarge() {}
 
-    /// Called when the code is about to be interrupted because its processor time is over, with the number of times.
+    /// Called when running code is about to be interrupted because its processor time is over. `times`: how often that
+    /// has happened so far.
     open func reachedProcessorLimit(_ times: Int) {}
 
-    /// Whether the code is called by a run of the loop.
+    /// Whether the running code was called by a run of the loop.
     open var isInRun: Bool { false }
 
     /// Called at the last moment at which Lua can be called.
@@ -114,7 +115,7 @@ open class Interpreter {
 
     /// Returns the interpreter of a coroutine.
     public static func of(_ thread: LuaState) -> Interpreter {
-        // The state's `swift` is set before any Lua code can run, and the interpreter closes its state before it dies.
+        // `swift` is set before any Lua code can run, and the interpreter closes its state before it is deallocated.
         unsafe Unmanaged<Interpreter>.fromOpaque(cl_state_of(thread).pointee.swift).takeUnretainedValue()
     }
 
@@ -125,7 +126,7 @@ open class Interpreter {
     /// Returns the part of a userdata's object that all threads share; nil if objects of the kind cannot be sent.
     open func share(_ object: AnyObject, kind: Int) -> AnyObject? { nil }
 
-    /// Returns the object of this state's userdata for a shared part.
+    /// Makes the object for this state's userdata from the shared part.
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
     /// Sets the object that identifies this state. An object of a kind that is made with `orAfar` belongs to the state
@@ -198,7 +199,7 @@ open class Interpreter {
         set { state.pointee.cancelled = newValue }
     }
 
-    /// Makes Lua code on the calling thread, which must not be the main thread, cancellable by the number returned.
+    /// Makes Lua code on the calling thread cancellable, by the returned number. Must not be called on the main thread.
     public final func acceptCancelling() -> UInt { cl_accept_cancelling(state) }
 
     /// Ends `acceptCancelling`, on the same thread.
@@ -208,8 +209,8 @@ open class Interpreter {
     /// called on any thread.
     public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
 
-    /// Returns the C function that keeps a cancelled thread from ending, as in "string.find, called at app.lua:3", and
-    /// the nanoseconds since the cancellation. Returns nil if no C function keeps it. Takes up to 50 ms.
+    /// If a C function keeps a cancelled thread from ending: returns a text such as "string.find, called at app.lua:3",
+    /// and the nanoseconds since the cancellation. Otherwise returns nil. Takes up to 50 ms.
     public static func whereCancelled(_ thread: UInt) -> (text: String, nanoseconds: Int64)? {
         var whereabouts = cl_whereabouts()
         guard cl_where_cancelled(thread, &whereabouts) != 0 else { return nil }
@@ -293,7 +294,7 @@ open class Interpreter {
     /// Called when the fiber has ended with an error.
     open func fails(_ fiber: Fiber) {}
 
-    /// Called when the fiber waits or has ended, after `goesOn` has returned true.
+    /// Called when the fiber waits or has ended, if `goesOn` had returned true.
     open func rests(_ fiber: Fiber) {}
 
     /// Called when a task has ended with an error and no other task awaits it. The value is on top of the fiber's

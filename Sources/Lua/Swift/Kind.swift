@@ -15,7 +15,8 @@ public struct Kind: @unchecked Sendable {
     ///   - values: names of the kind's user values, by which the Lua-written part finds them.
     ///   - methods: its `Library(of:)`. The library is evaluated when a state defines the kind, so that methods may
     ///     construct objects of the kind.
-    ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind that holds no object.
+    ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind whose userdata contain
+    ///     no Swift object.
     ///   - isUnused: called when an object is collected while Lua's warnings are on. Returns whether the object was
     ///     never used, so that a warning is useful, and writes its name, unless the user value "name" has it.
     ///   - inherits: whether the callback of an object has the values of `rl.locals` with which the object was made.

@@ -3,8 +3,8 @@ internal import CLuaSupport
 /// A function for Lua, which gets the caller's `lua_State *`.
 public typealias LuaFunction = @convention(c) (OpaquePointer?) -> Int32
 
-/// A table of functions for Lua, by name. The table's storage is never freed: make one for each library, not one for
-/// each state.
+/// A table of functions for Lua, by name. The table's storage is never freed, so make one table for each library, and
+/// use it for all states.
 public struct Library: @unchecked Sendable {
     // Sendable: written once, in `init`.
     let entries: UnsafeMutableBufferPointer<cl_entry>
@@ -20,14 +20,16 @@ public struct Library: @unchecked Sendable {
         private(set) var isNative = false
 
         /// - Parameters:
-        ///   - constructs: the function makes an object of this kind, which is its first argument, before all others.
+        ///   - constructs: the kind of object that the function constructs. The new object is inserted as the first
+        ///     argument.
         ///   - orAfar: the kind to make instead if the function is a method and its object belongs to another thread.
-        ///     If the argument before `spread` is a function, it is then packed with all arguments after it: see
-        ///     `Call.takeParcel`.
+        ///     Then, if the argument before `spread` is a function, this function and all arguments after it are
+        ///     packed: see `Call.takeParcel`.
         ///   - spread: the number of the first argument that the new object keeps, as the script counts arguments.
         ///   - packs: the number of the first argument that is packed before the function is called: see
         ///     `Call.takeParcel`.
-        ///   - saidAs: the name for errors, if scripts know the function only as a part of another: "stream:lines".
+        ///   - saidAs: the name for errors, if scripts know the function only as a part of another function:
+        ///     "stream:lines".
         public init(
             _ name: StaticString, constructs: Kind? = nil, orAfar: Kind? = nil, spread: Int32 = 0, packs: Int32 = 0,
             saidAs: StaticString? = nil, _ function: @escaping LuaFunction
@@ -49,7 +51,7 @@ public struct Library: @unchecked Sendable {
         }
 
         /// The checker of options that modules written in Lua share: (options, declaration, name of the function,
-        /// number of the argument) returns the options, or raises the first finding.
+        /// number of the argument) returns the options, or raises the error for the first problem.
         public static let checkFields = native("check") { cl_check_fields($0) }
     }
 

@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
-/// Counts the objects made on this thread, and still alive, that only a script's objects hold. For tests that look for
-/// leaks; the count is per thread because several tests run at once. Debug builds only.
+/// Counts the living objects that were made on this thread and that only objects of scripts retain. For tests that look
+/// for leaks; the count is per thread because several tests run at once. Debug builds only.
 public enum LiveObjects {
     public static var count: Int { Int(cl_live_objects(0)) }
 

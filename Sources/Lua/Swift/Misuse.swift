@@ -1,5 +1,4 @@
-/// The error of a call that makes no sense. The error's message has no name of the function, which `Call.raise` adds in
-/// front.
+/// The error for a wrong call. The message does not contain the function's name; `Call.raise` adds the name in front.
 public struct Misuse: Error {
     public let message: String
     /// Whether there was too little memory to check the call.
@@ -10,7 +9,7 @@ public struct Misuse: Error {
         isForMemory = false
     }
 
-    /// Returns the end of a message about an unknown name: the name that is probably meant, or all names there are.
+    /// Returns the end of a message about an unknown name: the name that is probably meant, or all existing names.
     public static func hint(for name: String, _ known: [String]) -> String {
         if let meant = nearest(to: name, known) { return " (did you mean '\(meant)'?)" }
         guard !known.isEmpty else { return "" }

@@ -3,8 +3,8 @@ public protocol Parameter {
     associatedtype Value
     /// The description: "a number of seconds, 0 or more".
     static var expected: String { get }
-    /// Reads a value. Returns nil if it is something else than expected; throws a `Misuse` only if the message has to
-    /// say more than that.
+    /// Reads a value. Returns nil if the value is not what is expected. Throws a `Misuse` only if the message must say
+    /// more than that.
     static func read(_ stack: Stack, _ index: Int32) throws(Misuse) -> Value?
 }
 

@@ -5,9 +5,10 @@ internal import CLuaSupport
 public enum Pieces: Int32, Sendable {
     /// A single string.
     case whole
-    /// The words between blanks and tabs. A line without words is one empty string; word 64 is the rest.
+    /// The words of a line, separated by blanks and tabs. A line without words is one empty string. Word 64 is the rest
+    /// of the line.
     case words
-    /// The values of a head, except the last one, and the body: see `FrameFormat`.
+    /// The values of a frame's head, without the last one, and the frame's body: see `FrameFormat`.
     case frame
     /// A string and a number.
     case which
@@ -17,12 +18,12 @@ public enum Pieces: Int32, Sendable {
 public struct FrameFormat {
     /// Bytes of the head.
     public let size: Int
-    /// The place and the bytes of the length.
+    /// The offset and the size of the length, in bytes.
     public let offset: Int
     public let width: Int
     public let isBigEndian: Bool
     public let isSigned: Bool
-    /// The number for `answer` if the frame has already arrived.
+    /// The format's place in the cache, for `answer` if the frame has already arrived.
     public let place: Int
 
     /// Reads a format. The format has to be argument 1 of the method that answers with the frame.
@@ -41,7 +42,7 @@ public struct FrameFormat {
     }
 }
 
-/// The options of a read that clients make for every message.
+/// The options of read functions that clients of protocols call for every message.
 public struct QuickOptions {
     let found: cl_options
 
@@ -78,7 +79,7 @@ extension Call {
         return total
     }
 
-    /// Copies the measured arguments, right after the measurement.
+    /// Copies the measured arguments. Must be the next call after `measurePieces`.
     public func copyPieces(to place: UnsafeMutableRawPointer) {
         cl_copy_pieces(place.assumingMemoryBound(to: CChar.self))
     }

@@ -1,4 +1,4 @@
-/// The object that a method is called on. With it, a method is one line: `.init("order") { timer($0).answer {
+/// The object on which a method is called. With a receiver, a method is one line: `.init("order") { timer($0).answer {
 /// $0.pointee.order } }`.
 public struct Receiver<Object> {
     public let call: Call

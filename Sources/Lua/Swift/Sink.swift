@@ -52,8 +52,8 @@ extension Interpreter {
 
     /// Announces each read of standard input, by Lua's functions or C's, on any thread. `begin` is called on the
     /// reading thread before the read may have to wait, and returns 0 or an error number that refuses the read. `end`
-    /// is called afterwards with 10 if the last byte read ended a line, 1 for another byte, 0 at the end of input, and
-    /// -1 on failure. Must be called once, and lasts.
+    /// is called after the read: with 10 if the last byte was a line feed, 1 for another byte, 0 at the end of input,
+    /// and -1 on failure. Call this function once; the announcement cannot be removed.
     ///
     /// - Returns: false if there is no memory.
     public final func announceReading(

@@ -20,8 +20,8 @@ public struct ValueType: Equatable, Sendable {
 /// The stack of a coroutine, with the operations that cannot raise.
 ///
 /// Indices are Lua's: from 1 at the bottom of the running function, from -1 at the top. A function that Lua calls has
-/// room for 20 values; call `reserve` first for more, and on other coroutines. An operation that may fail returns
-/// whether it has worked; if not, it leaves an error value on top instead of the result.
+/// room for 20 values; call `reserve` first for more, and on other coroutines. An operation that may fail returns true
+/// if it has succeeded. If it fails, it returns false and leaves an error value on top instead of the result.
 public struct Stack: Hashable, @unchecked Sendable {
     // Sendable, as it is only an address. Operations are allowed on the state's thread only.
     public let thread: LuaState
@@ -86,7 +86,8 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// Pushes the userdata of a Swift object that all threads share. If this state has none yet, makes one, which
     /// retains the object. May fail.
     public func push(_ object: AnyObject, _ kind: Kind) -> Bool {
-        // Making the userdata may collect garbage and so run any code: the object must stay alive meanwhile.
+        // Making the userdata may collect garbage, and finalizers may then run any code, so keep the object alive
+        // meanwhile.
         withExtendedLifetime(object) {
             cl_push_object(thread, kind.record, Unmanaged.passUnretained(object).toOpaque()) == LUA_OK
         }
@@ -106,7 +107,7 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// Pushes the part of `runloop` that is written in Lua, as a function. May fail.
     public func pushPrelude() -> Bool { cl_load_prelude(thread) == LUA_OK }
 
-    /// Pushes the function that makes `rl.notifications`: it is the last argument of the part written in Lua. May fail.
+    /// Pushes the function that makes `rl.notifications`, which is the last argument of the prelude. May fail.
     public func pushNotifications() -> Bool { cl_load_notifications(thread) == LUA_OK }
 
     /// Pushes the table of functions that the parts written in Lua use. May fail.
@@ -126,7 +127,7 @@ public struct Stack: Hashable, @unchecked Sendable {
         name.withCString { cl_push_module_text(thread, $0) == LUA_OK }
     }
 
-    /// Pushes an anchored value, in a fiber that runs a callback: its stack begins with the table of anchors.
+    /// Pushes an anchored value. Only for a fiber that runs a callback: its stack begins with the table of anchors.
     @inlinable @inline(__always)
     public func pushAnchored(_ slot: UInt32) { lua_rawgeti(thread, 1, lua_Integer(slot)) }
 
@@ -135,7 +136,7 @@ public struct Stack: Hashable, @unchecked Sendable {
     public func pushRaiseMark() { lua_pushlightuserdata(thread, cl_raise_mark()) }
 
     /// Pushes a mark for `lua_resume` that stands for a string of these bytes, the only result of the wait. The bytes
-    /// must exist until `Interpreter.resume`, which has to be the next call. Cannot fail.
+    /// must exist until `Interpreter.resume`, which must be the next call. Cannot fail.
     @inlinable
     public func pushBytesMark(_ bytes: UnsafeRawBufferPointer) {
         let state = cl_state_of(thread)
@@ -181,13 +182,13 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func boolean(_ index: Int32) -> Bool { lua_toboolean(thread, index) != 0 }
 
-    /// Returns a number; nil for a string that looks like one.
+    /// Returns a number; nil for a string, even if Lua could convert it to a number.
     @inlinable @inline(__always)
     public func number(_ index: Int32) -> Double? {
         lua_type(thread, index) == LUA_TNUMBER ? lua_tonumberx(thread, index, nil) : nil
     }
 
-    /// Returns an integer, or a float with an integer's value as one.
+    /// Returns an integer, also for a float that equals an integer.
     @inlinable
     public func integer(_ index: Int32) -> Int? {
         guard lua_type(thread, index) == LUA_TNUMBER else { return nil }
@@ -256,7 +257,8 @@ public struct Stack: Hashable, @unchecked Sendable {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
             case 10: text += Array("\\n".utf8)
             case ..<32, 127:
-                // Three digits, if the next character is a digit and would be read as part of the number.
+                // Write three digits if the next character is a digit, which would otherwise be read as part of the
+                // number.
                 let digits = "\(byte)"
                 let isFollowed = place + 1 < bytes.count && (48...57).contains(bytes[place + 1])
                 let zeros = isFollowed ? String(repeating: "0", count: 3 - digits.utf8.count) : ""
@@ -299,8 +301,8 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable
     public func length(of table: Int32) -> Int { Int(lua_rawlen(thread, table)) }
 
-    /// Returns the elements of an array, each of which `read` finds on top. Returns nil if the value is not a table, or
-    /// if `read` refuses an element.
+    /// Returns the elements of an array. Calls `read` for each element, with the element on top. Returns nil if the
+    /// value is not a table, or if `read` refuses an element.
     public func elements<T, Failure: Error>(
         of index: Int32, _ read: () throws(Failure) -> T?
     ) throws(Failure) -> [T]? {
@@ -373,7 +375,7 @@ public struct Stack: Hashable, @unchecked Sendable {
         return Interpreter.of(thread).scratch
     }
 
-    /// Asks a call for all results.
+    /// As the number of results of a call: all of them.
     public static var all: Int32 { LUA_MULTRET }
 }
 

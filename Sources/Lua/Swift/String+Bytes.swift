@@ -5,7 +5,7 @@
 extension String {
     private static let firstByte: UInt32 = 0x10FF00
 
-    /// The text that stands for any bytes.
+    /// Converts any bytes to text.
     public init(anyBytes bytes: UnsafeRawBufferPointer) {
         // The UTF-8 of all those code points begins with this byte.
         if !bytes.contains(0xF4), let text = String(validating: bytes, as: UTF8.self) {
@@ -39,14 +39,14 @@ extension String {
         return nil
     }
 
-    /// The text that stands for a C string.
+    /// Converts a C string to text.
     public init(anyBytes text: UnsafePointer<CChar>) {
         var length = 0
         while text[length] != 0 { length += 1 }
         self.init(anyBytes: UnsafeRawBufferPointer(start: text, count: length))
     }
 
-    /// The bytes for which the text stands: those given to `init(anyBytes:)`.
+    /// The original bytes: those given to `init(anyBytes:)`.
     public var anyBytes: [UInt8] {
         let bytes = Array(utf8)
         guard bytes.contains(0xF4) else { return bytes }
@@ -62,17 +62,17 @@ extension String {
         return result
     }
 
-    /// The bytes for which the text stands, and a terminating zero.
+    /// The original bytes, and a terminating zero.
     public var cBytes: [CChar] { anyBytes.map { CChar(bitPattern: $0) } + [0] }
 
-    /// Calls `body` with the bytes for which the text stands.
+    /// Calls `body` with the original bytes.
     public func withAnyBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         var text = self
         if !text.utf8.contains(0xF4) { return text.withUTF8 { body(UnsafeRawBufferPointer($0)) } }
         return anyBytes.withUnsafeBytes(body)
     }
 
-    /// Calls `body` with the bytes for which the text stands, and a terminating zero.
+    /// Calls `body` with the original bytes and a terminating zero.
     public func withAnyCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
         if !utf8.contains(0xF4) { return withCString(body) }
         return (anyBytes + [0]).withUnsafeBytes { bytes in

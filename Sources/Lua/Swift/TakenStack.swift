@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
-/// A copy of a coroutine's stack, which is converted to text on demand. A holder counts references by `keep` and
-/// `drop`, always on one thread, because a class around the copy would double its cost.
+/// A copy of a coroutine's stack, which is converted to text on demand. References are counted by explicit calls of
+/// `keep` and `drop`, always on one thread: wrapping the copy in a class would double its cost.
 public struct TakenStack {
     private let copy: OpaquePointer?
 

@@ -1,9 +1,10 @@
 // CLuaSupport: the parts that have to be in C for Lua to be safe inside Swift.
 //
-// Lua raises and yields by longjmp, which must not pass over a Swift frame: it would leak what the frame owns and
-// corrupt the runtime's records. So every function that Lua can call is a trampoline in C. It calls Swift; Swift uses
-// only Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or builds results after the
-// Swift frame has returned. When Swift calls Lua, it does so through functions of this header that run under lua_pcall.
+// Lua raises and yields by longjmp. A longjmp must not pass over a Swift frame: it would leak the objects that the
+// frame owns, and corrupt the state of the Swift runtime. So every function that Lua can call is a trampoline in C. It
+// calls Swift; Swift uses only Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or
+// builds results after the Swift frame has returned. When Swift calls Lua, it does so through functions of this header
+// that run under lua_pcall.
 #pragma once
 
 #include <lauxlib.h>
@@ -32,20 +33,20 @@ enum cl_verdict {
   CL_PIECES = -9,              ///< return pieces of those bytes; see cl_form
   CL_NO_MEMORY = -6,           ///< raise Lua's "not enough memory"
   CL_RAISE_INTERRUPTION = -7,  ///< raise "interrupted!", with the position of the call
-  /// CL_CALL - n: call the function below the n topmost values with these, and return its results
+  /// CL_CALL - n: call the function below the n topmost values with these values, and return its results
   CL_CALL = -100,
 };
 
-/// The pieces in which bytes are returned.
+/// The ways to split returned bytes into Lua values.
 enum cl_form {
   CL_WORDS = 1,  ///< the words between blanks and tabs: at least one, which may be empty, and at most 64
-  /// the values in a frame's head except the last one, which is the body's length; and the body. Argument 1 is the
-  /// head's format
+  /// the values of a frame's head, without the last one (the body's length), and the body. Argument 1 is the format of
+  /// the head
   CL_FRAME = 2,
   CL_WHICH = 3,  ///< all bytes, and bytes_number
 };
 
-/// The tags of values in a buffer. The buffer is a program for a stack machine.
+/// The tags of values in a buffer. A buffer is a program for a stack machine that makes these values.
 enum cl_tag {
   CL_NIL = 'n',
   CL_FALSE = 'f',
@@ -64,7 +65,8 @@ enum cl_tag {
   CL_REFERENCE = 'r',  ///< uint32_t number: pushes the table or function with this number
   CL_FUNCTION = 'F',   ///< uint64_t length, the dumped function
   CL_UPVALUE = 'u',    ///< uint8_t index: pops a value into an upvalue of the function below it
-  /// uint8_t index, uint32_t function, uint8_t its index: makes the two functions share an upvalue
+  /// uint8_t index, uint32_t number, uint8_t index: makes the function on top of the stack and the function with this
+  /// number share an upvalue
   CL_JOIN = 'j',
   CL_NAMED = 'l',  ///< uint64_t length; module and field names, separated by NUL
 };
@@ -95,8 +97,8 @@ typedef struct cl_kind {
   int user_values;                 ///< number of user values
   const char *const *value_names;  ///< names of the user values, in order
   cl_function collect;             ///< __gc, or NULL; must not call Lua
-  /// Returns whether the object was never used, so that a warning is useful; NULL if the kind has no such check. Writes
-  /// the object's name, unless that is a user value, and a terminating 0.
+  /// Returns whether the object was never used, so that a warning is useful. Writes the object's name and a terminating
+  /// 0, unless a user value has the name. NULL if the kind has no such check.
   int (*is_unused)(void *box, char *name, size_t most);
   int inherits;  ///< whether its callbacks have the values of rl.locals with which the object was made
 } cl_kind;
@@ -115,7 +117,7 @@ typedef struct cl_box {
 #define CL_POOL_CLASSES 16
 #define CL_MAX_KINDS 64
 
-/// A call of a C function that has blocked its thread, or several from one line in close succession.
+/// A call of a C function that has blocked its thread. Several calls from one line in close succession count as one.
 typedef struct cl_held {
   const char *name;  ///< as scripts write it; NULL if there was none
   char source[LUA_IDSIZE];
@@ -133,7 +135,7 @@ struct cl_state {
   /// Returns the part of a userdata's object that all threads share, with one more reference; NULL if the kind cannot
   /// be sent to another thread.
   void *(*share)(cl_state *state, int kind, void *object);
-  /// Returns an object for this state's userdata, made from the shared part.
+  /// Makes the object for this state's userdata from the shared part.
   void *(*arrive)(cl_state *state, int kind, void *shared);
   /// Releases the reference that `share` has taken.
   void (*drop)(void *shared);
@@ -141,7 +143,7 @@ struct cl_state {
   uint32_t running_slot;        ///< that coroutine's anchor slot, or 0
   int locals, inheritances;     ///< registry references of the tables of rl.locals, or 0: see locals.c
   lua_State *volatile running;  ///< the coroutine of the running task, which a signal handler interrupts
-  /// the innermost of the script's own coroutines that run in the task, or NULL
+  /// the innermost coroutine that the script has made and that runs in the task, or NULL
   struct cl_resumption *volatile resumption;
   uint64_t turns;  ///< the number of resumptions by the host; written with cl_note_turn
   void (*exit)(cl_state *state, int status, int close);  ///< os.exit; must not return
@@ -207,23 +209,25 @@ struct cl_state {
   int closing;  ///< finalizers run for the last time, and every call of the API raises
   lua_State *volatile finalizing;  ///< the coroutine in which they run, or NULL
   int warns;                       ///< Lua's warnings are on
-  /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
+  /// whether a call of a missing method can be distinguished from a read of the field: 1 if so, -1 if not, 0 if not
+  /// tried yet
   int tells_calls;
 };
 
 /// Notes from now on which calls of io.read, file:read, file:close and os.execute block the thread. Returns a status.
 int cl_note_blocking(lua_State *L);
 
-/// Writes which of these calls have blocked the thread for most of an interval, in nanoseconds of the monotonic clock:
-/// "os.execute at app.lua:2", or two of them with "and". Returns 0 if none have.
+/// If one or two of these calls have blocked the thread for most of an interval, writes a text such as "os.execute at
+/// app.lua:2"; "and" joins two calls. The interval is in nanoseconds of the monotonic clock. Otherwise returns 0.
 int cl_what_blocked(const cl_state *state, int64_t began, int64_t took, char *text, size_t size);
 
 // Hosts.
 cl_state *cl_open(void *swift);
-/// Has all later states hash strings with a number that depends on `seed` alone, if the process has no random
-/// addresses.
+/// Makes all later states hash strings with a number that depends only on `seed`. Works only if the process has no
+/// random addresses.
 void cl_fix_seed(unsigned seed);
-/// Calls all finalizers, and frees the objects. If the process ends as well, most of them are not freed.
+/// Closes the state: calls all finalizers and frees the objects. If the process ends as well, most objects are not
+/// freed.
 void cl_close(cl_state *state, int with_process);
 void cl_free(cl_state *state);
 /// Notes that the host resumes a coroutine. Other threads may read the number at any time.
@@ -252,11 +256,11 @@ typedef struct cl_entry {
   const cl_kind *self_kind;  ///< a method: it is called only if argument 1 is of this kind
   cl_function function;
   const cl_kind *makes;  ///< a constructor: the new userdata is argument 1, before all others
-  /// a constructor: the kind to make instead if self belongs to another thread; then the kept arguments are packed, if
-  /// the first of them is a function
+  /// for a constructor: the kind to make instead if `self` belongs to another thread. The kept arguments are then
+  /// packed, if the first of them is a function
   const cl_kind *makes_afar;
-  /// a constructor: the arguments from this number on are kept in further user values of the new object; if the
-  /// argument before them is a table, its array part from 2 on is kept instead. 0 means none
+  /// for a constructor: the arguments from this number on are kept in further user values of the new object. If the
+  /// argument before them is a table, its elements from 2 on are kept instead. 0 means none
   int spread;
   int is_native;        ///< calls no Swift: a plain lua_CFunction, which may raise
   int packs;            ///< the arguments from this number on are packed; see cl_take_parcel. 0 means none
@@ -275,13 +279,13 @@ static inline const cl_entry *cl_running(lua_State *L) {
   return (const cl_entry *)lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/// Pushes the userdata for a host object, and makes it if the state has none. The caller holds the object until this
-/// returns: finalizers may run meanwhile and release anything. Returns a Lua status; on failure the error is on the
-/// stack.
+/// Pushes the userdata for a host object, and makes it if the state has none. The caller must retain the object until
+/// this returns: finalizers may run meanwhile and release anything. Returns a Lua status; on failure the error is on
+/// the stack.
 int cl_push_object(lua_State *L, const cl_kind *kind, void *object);
 
-/// Returns the parcel of a function that packs its arguments, or NULL if there was nothing to pack. The function calls
-/// it first, and frees the parcel.
+/// Returns the parcel with the arguments of the running function, if its entry packs them; NULL if there was nothing to
+/// pack. Call it before anything else, and free the parcel.
 cl_parcel *cl_take_parcel(lua_State *L);
 /// Packs the values from `first` to the top and pops them. Returns NULL on failure, with the error message on the
 /// stack. `entry` is the function to which the values are passed, or NULL if they are results.
@@ -302,7 +306,7 @@ void cl_stop_collector(lua_State *L);
 int cl_start_collector(lua_State *L);              ///< starts it in generational mode
 int cl_load_file(lua_State *L, const char *path);  ///< NULL means standard input
 /// Pushes a function that calls its first argument with the other arguments, as lua calls a chunk. An error in the
-/// chunk becomes a result: see cl_is_failure. The chunk may wait.
+/// chunk becomes results: see cl_is_failure. The chunk may wait.
 void cl_push_chunk_runner(lua_State *L);
 /// Whether the results on top of the stack are those of a chunk that failed. A failure has four results: a mark, the
 /// error value, the length of the message in the text if a traceback follows it, and the text.
@@ -323,7 +327,7 @@ enum { CL_OPEN_RUNLOOP, CL_OPEN_OTHER, CL_OPEN_PART };
 /// require a module of that name. The openers live as long as the state.
 int cl_open_modules(lua_State *L, const cl_entry *openers, cl_function knows);
 int cl_replace(lua_State *L, const char *library);  ///< pops a library and puts its functions into a global table
-/// Pushes the table of functions on which the Lua-written part of the API is built.
+/// Pushes the table of internal functions that the Lua-written part of the API uses.
 int cl_push_internals(lua_State *L);
 void cl_push_print(lua_State *L);  ///< pushes the host's own print
 /// Writes message and traceback of the error value on top of `from` into the scratch buffer; the traceback is that of
@@ -334,7 +338,8 @@ void cl_trace(lua_State *L, lua_State *from);
 /// A copy of a coroutine's stack: places and names, without values.
 typedef struct cl_stack cl_stack;
 /// Copies the stack of a coroutine that runs, waits or has just failed. Calls no Lua code, raises nothing; returns NULL
-/// if there is no memory. The copy is counted: cl_drop_stack frees it when cl_keep_stack was called as often.
+/// if there is no memory. The copy has a reference count: cl_keep_stack adds 1, cl_drop_stack subtracts 1, and the last
+/// cl_drop_stack frees the copy.
 cl_stack *cl_take_stack(lua_State *L);
 void cl_keep_stack(cl_stack *stack);
 void cl_drop_stack(cl_stack *stack);
@@ -344,7 +349,7 @@ void cl_show_stack(lua_State *L, const cl_stack *stack);
 const char *cl_place_of_stack(const cl_stack *stack, int *line);
 /// Whether the stack has a line of the script.
 int cl_has_place(const cl_stack *stack);
-/// Whether the outermost function is the host's own.
+/// Whether the outermost function belongs to the host.
 int cl_is_served(const cl_stack *stack);
 /// Whether the value at an index is the error that an interruption has raised.
 int cl_is_interruption(lua_State *L, int index);
@@ -361,20 +366,20 @@ uint32_t cl_anchor(lua_State *L, int index);
 int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count);
 /// Releases an anchored value. Raises nothing; does nothing for 0, or after the state is closed.
 void cl_let_go(cl_state *state, uint32_t slot);
-/// Frees the anchor slots that a burst has needed. The call may take a millisecond.
+/// Frees anchor slots that a burst has left unused. The call may take a millisecond.
 void cl_shrink_anchors(cl_state *state);
 
 /// After CL_YIELD the coroutine continues with the values that are pushed before lua_resume: either values to return,
 /// or the light userdata `cl_raise_mark()` and an error value to raise.
 void *cl_raise_mark(void);
-/// Stands for a single value to return: a string of `bytes_length` bytes at `bytes_start`.
+/// A mark that stands for a single value to return: a string of `bytes_length` bytes at `bytes_start`.
 void *cl_bytes_mark(void);
-/// Stands for pieces of those bytes.
+/// A mark that stands for pieces of those bytes; see cl_form.
 void *cl_pieces_mark(void);
 
 enum cl_option_kind { CL_IS_ABSENT, CL_IS_INTEGER, CL_IS_BOOLEAN, CL_IS_TEXT };
 enum { CL_SKIP = 1, CL_WORDS_OPTION = 2, CL_ADJUST = 3 };
-/// The options of a read: two options that all reads have, and a third one that differs between reads.
+/// The options of a read function: two options that all read functions have, and a third one that differs.
 typedef struct {
   lua_Number timeout;  ///< negative: absent
   lua_Integer max;     ///< 0: absent
@@ -383,14 +388,14 @@ typedef struct {
   const char *text;
   size_t length;
 } cl_options;
-/// Reads a table of the options "timeout", "max" and a third one. Returns 0 if the value is not such a table, or has
-/// anything else or values of other kinds. Raises nothing.
+/// Reads a table of the options "timeout", "max" and a third one. Returns 0 if the value is not a table, or if the
+/// table has other fields or values of other kinds. Raises nothing.
 int cl_read_options(lua_State *L, int table, int third, cl_options *found);
 enum { CL_FEW_PIECES = 8 };
-/// Measures the arguments from `first` on, at most CL_FEW_PIECES strings and numbers, as text. Returns the index of
-/// another argument, or 0. Raises nothing.
+/// Adds up the lengths, as text, of the arguments from `first` on: at most CL_FEW_PIECES strings and numbers. Returns
+/// the index of the first argument of another type, or 0. Raises nothing.
 int cl_measure_pieces(lua_State *L, int first, size_t *total);
-/// Copies those arguments. No other call may come in between.
+/// Copies those arguments. Must be the next call after cl_measure_pieces.
 void cl_copy_pieces(char *place);
 
 #define CL_LARGEST_HEAD 1024
@@ -401,7 +406,7 @@ typedef struct {
   int offset, width;  ///< of the length
   int is_big, is_signed;
 } cl_frame;
-/// Reads a format as string.pack has it. Returns NULL, or what is wrong with it.
+/// Parses a format of string.pack. Returns NULL, or the problem with the format.
 const char *cl_find_frame(const char *format, size_t length, cl_frame *found);
 
 /// Pushes a new, empty object of a kind. Returns a Lua status.
@@ -419,11 +424,11 @@ cl_box *cl_any_box_at(lua_State *L, int index);
 
 // rl.locals. Call these only when `locals` of the state is not 0; each does nothing if there are no values. If there is
 // no memory, the values are lost.
-/// Gives the coroutine with this slot the values of the running task.
+/// Copies the values of the running task to the coroutine with this slot.
 void cl_hand_locals_down(cl_state *state, uint32_t slot);
-/// Gives the coroutine with this slot the values with which an object was made.
+/// Copies the values that were stored when an object was made to the coroutine with this slot.
 void cl_adopt_locals(cl_state *state, lua_State *from, int object, uint32_t slot);
-/// Takes the values away from the coroutine with this slot, which has ended.
+/// Removes the values of the coroutine with this slot, which has ended.
 void cl_drop_locals(cl_state *state, uint32_t slot);
 
 // Creation sites.
@@ -431,8 +436,8 @@ uint32_t cl_site_of_caller(lua_State *L);
 /// Returns the short name of a site's source, and its line.
 const char *cl_site(cl_state *state, uint32_t site, int *line);
 
-/// Sets the hook of a coroutine of the host's before it is resumed. Called only while `has_hooks` is set. A coroutine
-/// that begins gets the hook that holds for all tasks; one that goes on keeps its own.
+/// Sets the hook of one of the host's coroutines before it is resumed. Called only while `has_hooks` is set. A
+/// coroutine that begins gets the hook for all tasks; a coroutine that goes on keeps its hook.
 void cl_hook_task(lua_State *L, int goes_on);
 
 /// The texts that `lua -v` prints.
@@ -447,11 +452,11 @@ int cl_load_prelude(lua_State *L);
 int cl_load_notifications(lua_State *L);
 
 /// A function for Lua: (options, declaration, name of the function, number of the argument) -> the options. Raises the
-/// first finding; see misuse.fields in Lua.
+/// error for the first problem; see misuse.fields in Lua.
 int cl_check_fields(lua_State *L);
 /// Pushes a private part of a module, or an error.
 int cl_push_part(lua_State *L, const char *name);
-/// Loads code of the host's own, which sees Lua's functions and the `require` of the Lua-written parts as globals.
+/// Loads code of the host. Its globals are Lua's original functions and the `require` of the Lua-written parts.
 int cl_load_own(lua_State *L, const char *text, size_t length);
 /// Whether there is a built-in module with this name.
 int cl_has_module(const char *name);
@@ -465,7 +470,7 @@ int cl_live_objects(int change);
 
 int cl_warns(cl_state *state);  ///< whether warnings are on
 
-/// Whether a signal is to interrupt the calling thread, which should then stop waiting.
+/// Whether a signal should interrupt the calling thread, which must then stop waiting.
 int cl_ends_waits(void);
 /// realpath(3): returns NULL, or a text that cl_free_text frees.
 char *cl_real_path(const char *path);
@@ -477,7 +482,7 @@ void cl_free_text(char *text);
 /// the reader of standard output has gone. Must be called once, on the host's thread.
 void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void),
                        void (*explain)(cl_state *state));
-/// Interrupts the running Lua code because the process ends, and once more if the code catches that.
+/// Interrupts the running Lua code because the process ends. If the code catches this error, interrupts it once more.
 void cl_interrupt(cl_state *state);
 void cl_forget_interrupts(void);  ///< discards an interruption that has done its work
 /// Interrupts the running Lua code once, as SIGINT does; if no Lua code runs, interrupts the code that runs next.
@@ -489,8 +494,8 @@ void cl_set_around_program(void (*function)(int begins));
 /// Sets how this process ends. The signal handler calls `last_words` before an unhandled signal ends the process; every
 /// other end calls `end` with the exit status.
 void cl_set_ends(void (*last_words)(void), void (*end)(int status));
-/// Limits the closing of a state because of a signal. If it takes longer than three seconds, in C code that blocks for
-/// example, the signal ends the process.
+/// Limits the time for closing a state because of a signal. If closing takes longer than three seconds, for example in
+/// blocking C code, the signal ends the process.
 void cl_limit_closing(int number);
 /// Makes the Lua code of `state`, on the calling thread, cancellable until cl_end_cancelling. Returns the number by
 /// which to cancel it.
@@ -509,13 +514,15 @@ typedef struct {
 /// Finds the place of a thread that accepts cancelling; takes up to 50 ms. Returns 0 if the thread runs Lua code, waits
 /// in its loop, or does not answer. May be called on any thread.
 int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts);
-/// With `fail`, a cancellation makes system calls of that thread fail with EINTR, and raises only once.
+/// With `fail`, a cancellation makes system calls of the cancelled thread fail with EINTR, and raises its error only
+/// once.
 void cl_let_calls_fail(int fail);
-/// Brackets the reading of a script's text: meanwhile SIGINT and SIGTERM end the process at once.
+/// Call it before and after reading a script's text: meanwhile SIGINT and SIGTERM end the process at once.
 void cl_read_script(int reads);
 /// Declares that there is a prompt, so that Control-C while a file is read does not end the process.
 void cl_note_prompt(void);
-/// While `defers` is set, SIGINT and SIGTERM are only noted and interrupt nothing; a second one ends the process.
+/// While `defers` is set, the first SIGINT or SIGTERM is only noted and interrupts nothing. A second signal ends the
+/// process.
 void cl_defer_signals(int defers);
 /// Clears the note of a signal. Returns whether there was one.
 int cl_take_signal(int number);
@@ -547,12 +554,12 @@ unsigned cl_take_wishes(void);
 /// without it nothing is interrupted. `is_in` returns whether the Lua code that is about to be interrupted belongs to
 /// the entry.
 void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state));
-/// Declares that the code of this entry runs on the host's thread from now on; 0 means no entry. Returns the entry
-/// before.
+/// Declares that the host's thread runs the code of this entry from now on; 0 means no entry. Returns the previous
+/// entry.
 uint64_t cl_entry_runs(uint64_t entry);
 /// Interrupts the running entry, as SIGINT does, if its number is between `first` and `last`; a late call cannot
-/// interrupt another entry. `how_hard`: 0, as Control-C does; 1, past the message handlers of xpcall; 2, each further
-/// instruction raises. Returns whether such an entry ran. May be called on any thread.
+/// interrupt another entry. `how_hard`: 0 interrupts once, as Control-C does; 1 also skips the message handlers of
+/// xpcall; 2 also raises at each further instruction. Returns whether such an entry ran. May be called on any thread.
 int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard);
 /// Interrupts an entry from the host's thread: its code continues with the error.
 void cl_interrupt_entry(cl_state *state, uint64_t entry);
@@ -563,11 +570,12 @@ static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
 /// Replaces the top `count` values by a table of them, or by the error on failure. Returns a Lua status.
 int cl_collect_values(lua_State *L, int count);
 // A collection in small steps, for a state that is idle.
-/// Returns whether a collection may begin: not while a script has stopped the collector, not while a finalizer runs,
-/// and not if the beginning would take long.
+/// Begins a collection. Returns 0 if none may begin now: because a script has stopped the collector, because a
+/// finalizer runs, or because the beginning would take long.
 int cl_begin_collection(cl_state *state);
 /// Collects for about `nanoseconds`, and adds the processor time used to `spent`. Returns 1 at the end of a cycle, 0
-/// within one, -1 if the collection was ended meanwhile. Objects released by finalizers are freed in the next cycle.
+/// within a cycle, -1 if the collection was ended meanwhile. Objects released by finalizers are freed in the next
+/// cycle.
 int cl_collect(cl_state *state, int64_t nanoseconds, int64_t *spent);
 /// Ends the collection, and restores the mode that the script has chosen.
 void cl_end_collection(cl_state *state);

@@ -23,7 +23,7 @@ cl_sink *cl_redirect(cl_sink *sink);
 void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length));
 
 /// Announces each read of standard input through C's or Lua's stream, on any thread. `begin` is called before the read
-/// may have to wait, and returns 0 or an error number that refuses the read. `end` is called afterwards with '\n' if
-/// the last byte read was one, 1 for another byte, 0 at the end of input, and -1 on failure. Must be called once, and
-/// lasts. Returns 0 if there is no memory.
+/// may have to wait, and returns 0 or an error number that refuses the read. `end` is called after the read: with '\n'
+/// if the last byte was a line feed, 1 for another byte, 0 at the end of input, and -1 on failure. Call this function
+/// once; the announcement cannot be removed. Returns 0 if there is no memory.
 int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int));

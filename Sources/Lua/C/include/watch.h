@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 struct cl_state;
-/// Raises an error in the running Lua code, because nothing can happen any more in the loop that it runs.
+/// Raises an error in Lua code that runs a loop in which nothing can happen any more.
 void cl_interrupt_stuck(struct cl_state *state);
 /// After this many real seconds, raises "the test takes too long" in the running Lua code, again every second, and
 /// calls `notify` in the signal handler. 0 seconds turns the limit off.

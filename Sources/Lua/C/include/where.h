@@ -1,4 +1,4 @@
-// Where Lua code is, and for which object it runs there. No function here raises.
+// The position of Lua code, and the object for which the code runs. No function here raises.
 #pragma once
 
 #include <lua.h>
@@ -8,9 +8,9 @@ struct cl_state;
 /// bytes at most.
 int cl_place(lua_State *thread, char *source);
 /// Returns the name that messages use for the object that the host's Lua part serves in this coroutine, or NULL. Valid
-/// as long as the coroutine does not move on.
+/// until the coroutine continues.
 const char *cl_subject(lua_State *thread, size_t *length);
-/// Returns the coroutine that runs, or would run. Safe in a signal handler.
+/// Returns the running coroutine; if no code runs, the coroutine that would run code. Safe in a signal handler.
 lua_State *cl_innermost(struct cl_state *state);
 /// Returns the name of the C function, or the kind of metamethod, that keeps a coroutine from waiting, or NULL if none
 /// is found. The text is valid until the next call on the same thread.

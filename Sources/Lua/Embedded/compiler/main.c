@@ -3,9 +3,9 @@
 //
 //     compile-modules FILE TEXTS
 //
-// Both files begin with a row for each module (`lua_modules_row`), then a row without a name. Then FILE has the code.
-// It is stripped: line numbers and names would be half of it, and errors show no positions inside the host's own code.
-// TEXTS has the texts, packed, for texts.c.
+// Both files begin with a row for each module (`lua_modules_row`), and end the rows with one without a name. Then FILE
+// has the bytecode. It is stripped: line numbers and names would be half of its size, and errors show no positions
+// inside the host's code anyway. TEXTS has the texts, packed, for texts.c.
 #include <LuaModules.h>
 #include <lauxlib.h>
 #include <lua.h>
@@ -33,8 +33,8 @@ static int append(lua_State *L, const void *piece, size_t length, void *data) {
   return 0;
 }
 
-// Stripping removes the source's name as well. This function inserts the name where lua_dump leaves a place for it,
-// because tracebacks and positions recognize the host's own functions by that name.
+// Stripping removes the source's name as well. But tracebacks and positions recognize the host's functions by that
+// name, so this function inserts it again, in the field that lua_dump leaves empty.
 static int append_named(lua_State *L, const bytes *code, bytes *all) {
   enum { HEADER = 4 + 1 + 1 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1 };
   const unsigned char none = 0x80, length = none | sizeof LUA_MODULES_SOURCE;
@@ -63,8 +63,8 @@ static int compile(lua_State *L, const char *name, lua_modules_row *row, bytes *
   return 0;
 }
 
-// Appends the text of a module: its size, and the text compressed by zlib. The program unpacks it with its own code;
-// this checks that the code can.
+// Appends the text of a module: its size, and the text compressed by zlib. The program unpacks it with the code of
+// unpack.c; this function checks that unpack.c can do so.
 static int pack(lua_State *L, const char *name, lua_modules_row *row, bytes *all) {
   const char *text = lua_modules_find(name);
   const unsigned size = (unsigned)strlen(text), most = size + size / 8 + 64;

@@ -666,7 +666,8 @@ function Pool:close() end
 ---@field subject string
 ---@field data string
 ---@field reply? string the subject for answers
----@field headers? table<string, string|string[]> by exact name; a list for a repeated name; without the recorder's
+---@field headers? table<string, string|string[]> by exact name; a list for a repeated name; without the recorder's. nil
+---if another client has written headers in a different form
 local Message = {}
 
 ---Answers. Raises an error if the message has no `reply`.

@@ -211,7 +211,7 @@ end)
 t.each({
   { "an unknown verb", "HELLO\r\n" }, { "a long line", ("x"):rep(70000) },
   { "a size above max_payload", "MSG a 2 99999999\r\n" }, { "a message without its end", "MSG a 2 3\r\nabcdef\r\n" },
-  { "a bad INFO", "INFO {]\r\n" }, { "headers without a version", "HMSG a 2 4 4\r\nabcd\r\n" },
+  { "a bad INFO", "INFO {]\r\n" },
   { "an HMSG with sizes that contradict", "HMSG a 2 9 4\r\nabcd\r\n" },
 }, "drops a connection with %s", function(_, rubbish)
   local fake, events, on_event = nats.fake(), listen()
@@ -223,6 +223,24 @@ t.each({
   t.truthy(#events.disconnected.reason <= 60)
   rl.sleep(20)
   t.equal(bus:status(), "connected")
+end)
+
+-- Servers pass headers on without reading them.
+t.each({
+  { "headers without a version", "HMSG a 2 4 7\r\nabcddat\r\n" },
+  { "headers that do not end", "HMSG a 2 8 11\r\nNATS/1.0dat\r\n" },
+  { "a broken line of a recorder", "HMSG a 2 16 19\r\nabcRl-Flow: 12\r\ndat\r\n" },
+  { "headers of no bytes", "HMSG a 2 0 3\r\ndat\r\n" },
+}, "a message with %s comes without headers, and the connection stays", function(_, text)
+  local fake, events, on_event = nats.fake(), listen()
+  local bus = connect(fake, { on_event = on_event })
+  local s = bus:subscribe "a"
+  fake._clients[1].stream:queue(text)
+  local message = t.truthy(s:receive(1))
+  t.equal({ message.data, message.headers }, { "dat" })
+  bus:publish("a", "next")
+  t.equal(s:receive(1).data, "next")
+  t.equal(#events, 0)
 end)
 
 t.it("connect refuses a server that does not speak NATS", function()

@@ -69,7 +69,9 @@ static int read_frame(const char *line, const char *end, frame *it) {
   it->reply = count == 3 + numbers ? words[2] : (text){0};
   if (!read_number(words[1], &it->sid) || !read_number(words[count - 1], &it->size)) return 0;
   it->head = 0;
-  return !it->has_head || (read_number(words[count - 2], &it->head) && it->head <= it->size);
+  if (it->has_head && (!read_number(words[count - 2], &it->head) || it->head > it->size)) return 0;
+  it->has_head = it->head > 0;
+  return 1;
 }
 
 // Pushes a text that is often the same as the one before; a user value keeps the last one.

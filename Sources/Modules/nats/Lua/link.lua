@@ -110,9 +110,9 @@ local function take_headed(self, sid, subject, reply, text, data)
   local headers, status, description
   if text then
     local has_known = owner._shares[sid] and (mark or not has_mark)
+    -- Servers do not read headers. Any client can publish others, and must not end the connections of all subscribers.
     headers, status, description = (has_known and known_headers or read_headers)(text)
-    if not headers then return refuse(self, "headers " .. text) end
-    if has_mark and not mark then headers, mark, trace = flow.sift(headers) end
+    if headers and has_mark and not mark then headers, mark, trace = flow.sift(headers) end
   end
   local message = setmetatable({ subject = subject, data = data, reply = reply, headers = headers, _bus = owner,
     _status = status, _description = description }, Message)

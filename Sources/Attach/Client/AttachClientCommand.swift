@@ -14,7 +14,7 @@ enum AttachClientCommand {
         var target: String?
         var showsHelp = false
 
-        /// Without the process.
+        /// The words of the command line, without the word that names the process.
         var words: [String] {
             codes.flatMap { ["-e", $0] } + (asksWhere ? ["--where"] : []) + (follows ? ["--follow"] : [])
         }

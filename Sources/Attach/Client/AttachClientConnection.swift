@@ -92,13 +92,14 @@ final class AttachClientConnection {
         lose()
     }
 
-    /// Asks Lua in the process. Returns the answer, or nil if it takes too long. Blocks meanwhile.
+    /// Sends a question to the process and blocks until the answer comes. Returns nil if that takes too long.
     func question(_ request: Attach.Request, _ text: String, seconds: Double) -> String? {
         guard !isLost, case .success(let answer) = ask(request, text, seconds: seconds) else { return nil }
         return answer
     }
 
-    /// Asks without blocking. `waits` is called if the answer takes a while. `withdraw` drops the answer.
+    /// Sends a question without blocking. If the answer takes a while, `waits` is called. `withdraw` makes the
+    /// connection drop the answer.
     func ask(_ request: Attach.Request, _ text: String = "", _ answered: @escaping (String) -> Void) {
         guard !isLost else { return }
         lastQuestion += 1
@@ -112,7 +113,7 @@ final class AttachClientConnection {
         }
         if let result = conversation.result { return settle(result) }
         conversation.completion = settle
-        // The process's port answers the other requests, whether the loop is busy or not.
+        // The port's thread answers all other requests, even if the loop is busy.
         if request == .ask { watchForPatience() }
     }
 
@@ -123,7 +124,7 @@ final class AttachClientConnection {
         let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { result in
             if case .success(let bytes) = result { answered(String(decoding: bytes, as: UTF8.self)) }
         }
-        // Deferred: the caller is about to draw.
+        // Call the function later: the caller is about to draw.
         if let result = conversation.result {
             loop.perform { settle(result) }
         } else {

@@ -1,7 +1,7 @@
 import Glibc
 import LuaPrompt
 
-/// HOST:PID: a process of another machine. ssh logs in there, and the rlhost of that machine attaches to the process.
+/// HOST:PID: a process on another machine. ssh runs the rlhost of that machine, which attaches to the process.
 struct AttachClientMachine {
     let host: String
     let process: String
@@ -26,12 +26,12 @@ struct AttachClientMachine {
         }
     }
 
-    /// The shell of the other machine reads the words.
+    /// Quotes a word for the shell of the other machine.
     private static func quoted(_ word: String) -> String {
         "'" + word.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 
-    /// The arguments of ssh. A prompt needs a terminal there.
+    /// The arguments of ssh. A prompt needs a terminal on the other machine.
     func arguments(_ words: [String], hasTerminal: Bool) -> [String] {
         let command = (["rlhost", "attach", process] + words.map(Self.quoted)).joined(separator: " ")
         return ["ssh"] + (hasTerminal ? ["-t"] : []) + [host, command]

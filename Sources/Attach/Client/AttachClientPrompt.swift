@@ -19,10 +19,10 @@ final class AttachClientPrompt: PromptOwner {
     private var entries: [Prompt.Entry] = []
     /// The number of commands that wait for their answers.
     private var questions = 0
-    /// The process is busy: entries wait there for their turn, and the user can type here meanwhile.
+    /// Whether the process is busy. Entries then wait in the process, and the user can go on typing here.
     private var isInBackground = false
     private var hasFailed = false
-    /// A Lua state of our own, which decides when an entry is complete. The state lives until this process ends.
+    /// A Lua state in this process, which decides whether an entry is complete. It lives until this process ends.
     private lazy var grammar: PromptScript? = {
         guard let host = LuaHost(loop: loop), host.openLibraries(ignoringEnvironment: true) == nil,
             let script = PromptScript(host)
@@ -56,7 +56,7 @@ final class AttachClientPrompt: PromptOwner {
             prompt.proceed()
         }
         connection.lost = { [unowned self] in
-            // This comes first, so that no further request is sent to the process.
+            // Do this first, so that no further request is sent to the process.
             prompt.end(Program.Refusal.unavailable)
             questions = 0
             prompt.report("\(connection.target.text) has ended")
@@ -131,13 +131,14 @@ final class AttachClientPrompt: PromptOwner {
     }
 
     func isIncomplete(_ text: String) -> Bool {
-        // Decided here, because the process may be busy.
+        // Decide this here, since the process may be busy.
         grammar?.isIncomplete(text) ?? false
     }
 
     func statement(_ text: String) -> String { grammar?.statement(text) ?? text }
 
-    /// The process may be busy. The hint is shown when the answer comes, unless the text has changed by then.
+    /// Asks the process for a hint. The process may be busy, so the hint is shown when its answer comes, unless the
+    /// text has changed by then.
     func hint(_ before: String) -> String? {
         connection.glance(.ask, "hint \(before)") { [weak self] answer in
             guard let self, !answer.isEmpty, answer != "?" else { return }
@@ -202,7 +203,7 @@ final class AttachClientPrompt: PromptOwner {
         goesOn()
     }
 
-    /// The work is done: continues with the next line.
+    /// Called when an entry or a command has ended: continues with the next line.
     private func goesOn() {
         guard !hasWork else { return }
         isInBackground = false
@@ -248,8 +249,8 @@ final class AttachClientPrompt: PromptOwner {
 
     let leavingHint = "; the process goes on"
 
-    /// An entry inside a C function or another program does not notice the interruption. The prompt then returns
-    /// without waiting for the entry.
+    /// Interrupts the entry. If the entry is inside a C function or waits for a program, it does not notice the
+    /// interruption; the prompt then returns without waiting for the entry.
     func interruptWork() -> Bool {
         guard hasWork else { return false }
         if questions > 0 {
@@ -270,7 +271,7 @@ final class AttachClientPrompt: PromptOwner {
 
     func isFarewell(_ text: String) -> Bool { false }
 
-    /// The process's port answers, even if entries wait for a busy loop.
+    /// Shows what the process does. The port's thread answers this, even if the loop is busy and entries wait.
     func explain() {
         if hasWork {
             connection.glance(.whereabouts) { [weak self] in self?.prompt.say($0) }

@@ -4,8 +4,8 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// `rlhost attach PID -e code`: runs entries one after the other, and reports how they ended. Also runs the lines of a
-/// standard input that is not a terminal.
+/// `rlhost attach PID -e code`: runs entries one after the other, and reports how they ended. If standard input is not
+/// a terminal, also runs its lines.
 final class AttachClientRunner {
     private let connection: AttachClientConnection
     private var entries: [String] = []
@@ -58,7 +58,7 @@ final class AttachClientRunner {
     private func takeSignal(_ fd: Int32) {
         guard let signal = Signals.take(fd) else { return }
         guard signal == SIGINT, !hasInterrupted, !isFollowing else {
-            // The process ends the code when we disconnect.
+            // The process ends the code when this client disconnects.
             status = 128 + signal
             ended = "gone"
             return connection.loop.stopAll()
@@ -92,7 +92,7 @@ final class AttachClientRunner {
                 isPlain: isatty(1) == 0))
     }
 
-    /// Performs a command of the prompt, if it is useful in a script.
+    /// Performs a dot command of the prompt, if the command is useful in a script.
     private func perform(_ command: Command) {
         func fail(_ message: String) {
             Program.report(message)

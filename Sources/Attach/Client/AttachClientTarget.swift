@@ -6,24 +6,25 @@ import RunLoops
 
 /// A process that can be attached to.
 struct AttachClientTarget {
+    /// The number of the process in this process's PID namespace.
     let process: Int32
-    /// The process's XDG_RUNTIME_DIR; nil if it is not set.
+    /// The number of the process in its own PID namespace.
     let ownNumber: Int32
     let name: String?
-    /// Whether the process has no port yet, and opens one when it is asked.
+    /// The process's XDG_RUNTIME_DIR; nil if it is not set.
     let runtimeDirectory: String?
-    /// "process 123", or the same with its name.
+    /// Whether the process has no port yet, and opens one when it is asked.
     var isAsked = false
 
     var portName: String { Attach.portName(process: ownNumber, name: name) }
 
-    /// Returns this user's processes, by number: those that have a port, and those that would open one if asked.
-    ///
-    /// The environment of a process that a daemon started may differ from that of a shell, and its sockets may be
-    /// elsewhere. All such directories are searched if they can be read.
+    /// "process 123", or the same with its name.
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
 
-    /// Returns this user's processes, as `list` does; refuses if there are none.
+    /// Returns this user's processes, by number: those that have a port, and those that would open one if asked.
+    ///
+    /// A process that a daemon has started may have another environment than a shell, and so its sockets may be in
+    /// another directory. The function searches all such directories that it can read.
     static func all() -> [AttachClientTarget] {
         let own = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         let others = processes()
@@ -48,15 +49,14 @@ struct AttachClientTarget {
         return targets.values.sorted { $0.process < $1.process }
     }
 
-    /// Returns the processes of this user that run this program.
+    /// Returns this user's processes, as `all` does. Throws a refusal if there are none.
     static func some() throws(Program.Refusal) -> [AttachClientTarget] {
         let targets = all()
         if targets.isEmpty { throw .init(message: "there is no rlhost of yours that can be attached to") }
         return targets
     }
 
-    /// Returns the target for a process without a port. Reads the directory for sockets from the environment that the
-    /// process was started with.
+    /// Returns the processes of this user that run this program.
     private static func processes() -> [AttachClientTarget] {
         guard let entries = try? Directory.entries(of: "/proc"), let program = firstLine("/proc/self/comm") else {
             return []
@@ -71,7 +71,8 @@ struct AttachClientTarget {
         }
     }
 
-    /// Asks the process to open its port, if it has none.
+    /// Returns the target for a process without a port. Reads the directory for sockets from the environment that the
+    /// process was started with.
     private static func asked(_ process: Int32) -> AttachClientTarget {
         let variables = Attach.contents(of: "/proc/\(process)/environ")?.split(separator: "\0") ?? []
         let directory = variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
@@ -81,14 +82,14 @@ struct AttachClientTarget {
             process: process, ownNumber: ownNumber(of: process), name: nil, runtimeDirectory: directory, isAsked: true)
     }
 
-    /// Finds the one process that a number or a name stands for.
+    /// Returns the number of a process in its own PID namespace.
     private static func ownNumber(of process: Int32) -> Int32 {
         let status = Attach.contents(of: "/proc/\(process)/status") ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("NSpid:") }
         return line?.split { $0 == "\t" || $0 == " " }.last.flatMap { Int32($0) } ?? process
     }
 
-    /// The program may have another name, but it is the same program.
+    /// Asks the process to open its port, if it has none. Returns the target with the port's name.
     func opened() throws(Program.Refusal) -> AttachClientTarget {
         guard isAsked else { return self }
         Attach.ask(process)
@@ -118,12 +119,12 @@ struct AttachClientTarget {
         if let path { setenv("XDG_RUNTIME_DIR", path, 1) } else { unsetenv("XDG_RUNTIME_DIR") }
     }
 
-    /// Returns why a process without a port cannot be attached to.
+    /// Finds the one process that has a number or a name.
     static func find(_ text: String) throws(Program.Refusal) -> AttachClientTarget {
         let targets = all()
         if let process = Int32(text), text.allSatisfy({ ("0"..."9").contains($0) }) {
             if let target = targets.first(where: { $0.process == process }) { return try target.opened() }
-            // The command that started the process.
+            // The program may have another file name, but it is an rlhost.
             if Attach.canAsk(process) { return try asked(process).opened() }
             throw .init(message: whyNot(process))
         }
@@ -141,7 +142,7 @@ struct AttachClientTarget {
         throw .init(message: "\(found.count) processes have the name '\(text)': give the number of one: \(processes)")
     }
 
-    /// The message about a process that was stopped, such as by Control-Z; nil if it runs.
+    /// Returns why a process without a port cannot be attached to.
     private static func whyNot(_ process: Int32) -> String {
         var information = stat()
         guard process > 0, stat("/proc/\(process)", &information) == 0 || kill(process, 0) == 0 || errno == EPERM else {
@@ -160,7 +161,7 @@ struct AttachClientTarget {
         getpwuid(user).map { "user \(String(cString: $0.pointee.pw_name))" } ?? "user \(user)"
     }
 
-    /// The program that has started it.
+    /// The command line of the process.
     var command: String {
         guard let words = Attach.contents(of: "/proc/\(process)/cmdline", most: 4096) else { return "?" }
         let text = words.split(separator: "\0").joined(separator: " ")
@@ -168,7 +169,7 @@ struct AttachClientTarget {
             String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
     }
 
-    /// The report of a process that was stopped, as by Control-Z.
+    /// The message about a process that was stopped, such as by Control-Z; nil if it runs.
     var isStopped: String? {
         guard let text = Self.firstLine("/proc/\(process)/stat"), let end = text.lastIndex(of: ")"),
             let state = text[end...].dropFirst(2).first, state == "T" || state == "t"

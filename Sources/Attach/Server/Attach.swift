@@ -1,10 +1,10 @@
 internal import Lua
 
-/// The protocol between `rlhost attach` and the process that it attaches to, in messages of a message port.
+/// The protocol between `rlhost attach` and the process that it attaches to. Both use messages of a message port.
 ///
-/// The client sends requests for events, several at a time. Each request is answered with events: output of the
+/// The client keeps several requests for events pending. The process answers each request with events: output of the
 /// client's code, and how the code ended. So a client that sends no requests gets no events, and the process knows how
-/// many bytes the client has not fetched.
+/// many bytes the client has not fetched yet.
 public enum Attach {
     /// A client with another version gets a message that says so, and leaves.
     public static let version = 2
@@ -26,7 +26,7 @@ public enum Attach {
 
     public static let longestName = 60
 
-    /// Returns what is wrong with a name, as the end of a sentence; nil if it is valid.
+    /// Returns the problem with a name, as the end of a sentence; nil if the name is valid.
     public static func fault(inName name: String) -> String? {
         if name.isEmpty || name.utf8.count > longestName { return "must have 1 to \(longestName) bytes" }
         if name.allSatisfy({ ("0"..."9").contains($0) }) { return "must not be a number: numbers name processes" }
@@ -51,7 +51,7 @@ public enum Attach {
         case complete = 6
         /// Content: "why", "timers", "tasks", "traceback", or "help" and a name. Answer: a text.
         case ask = 7
-        /// The answer names the code that the process executes, even while its loop does not turn.
+        /// The answer names the code that the process executes. Works even while its loop makes no passes.
         case whereabouts = 8
         /// Ends the running callback. The answer names this callback.
         case interruptCallback = 9
@@ -61,8 +61,8 @@ public enum Attach {
         /// Answer: the calls in which the tasks of all threads wait, in lines: the thread's name, a tabulator, and the
         /// text of `ask` with "tasks". A client that sends only this request needs no hello either.
         case tasks = 11
-        /// Content: the path of the file for the last moments of the recording; works even while the loop does not
-        /// turn. Answer: "+" and a remark, or "-" and the reason why nothing was written.
+        /// Dumps the last moments of the recording. Content: the path of the file. Works even while the loop makes no
+        /// passes. Answer: "+" and a remark, or "-" and the reason why nothing was written.
         case dump = 12
     }
 

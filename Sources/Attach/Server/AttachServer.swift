@@ -17,7 +17,7 @@ final class AttachServer {
         didSet {
             let outboxes = followers.values.map(\.outbox)
             Self.listeners.withLock { $0 = outboxes }
-            // Output of all threads, because a process has only one server of prompts.
+            // The server also gets the output of other threads: a process has only one such server.
             Sink.listenToThreads(
                 outboxes.isEmpty
                     ? nil
@@ -29,7 +29,7 @@ final class AttachServer {
     }
     /// The clients that follow the output of other threads.
     private static let listeners = Lock<[AttachServerOutbox]>([])
-    /// The destination of the output before a client followed it.
+    /// The destination of the output before the first client followed the output.
     private var before: Sink.Place?
     private lazy var sink = Sink { [unowned self] in passOn($0) }
 
@@ -37,7 +37,7 @@ final class AttachServer {
     init(_ host: LuaHost, name: String?, title: String) throws(SystemError) {
         self.host = host
         self.name = name
-        // Killed processes leave sockets behind, and nobody else would remove them.
+        // Listing the names removes the sockets of killed processes, which nothing else would remove.
         _ = try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)
         port = try AttachServerPort(
             name: Attach.portName(process: getpid(), name: name),
@@ -69,7 +69,8 @@ final class AttachServer {
 
     // MARK: Output of the script
 
-    /// Begins to send a client the output of the script, or ends that. Returns the message for the client.
+    /// Starts sending the script's output to a client; if it is being sent already, stops that. Returns the message for
+    /// the client.
     func follow(_ client: AttachServerPeer) -> String {
         if followers.removeValue(forKey: client.number) != nil {
             attendToFollowers()
@@ -81,8 +82,8 @@ final class AttachServer {
         return "what the script prints from now on is shown here, too"
     }
 
-    /// Passes output of the script, not of an entry, to the clients that follow it. Returns false if the output is to
-    /// be printed as usual.
+    /// Passes output of the script (not of an entry) to the clients that follow it. Returns false if the output must be
+    /// printed as usual.
     func passOn(_ bytes: UnsafeRawBufferPointer) -> Bool {
         for client in followers.values { client.outbox.append(.output, bytes) }
         return false
@@ -98,7 +99,7 @@ final class AttachServer {
     /// Called when recording has begun, if it is allowed.
     func recordingBegins() { port.recordingBegins() }
 
-    /// Answers the clients that asked for the process's place.
+    /// Answers the clients that asked which code the process runs.
     func tell(_ text: String) { port.tell(text) }
 
     /// Called between two callbacks of the loop: looks for entries that should end, and for clients that have
@@ -114,8 +115,8 @@ final class AttachServer {
         attendToFollowers()
         let left = sessions.values.filter(\.isEnding)
         guard again == nil, !left.isEmpty else { return }
-        // An entry that should have ended still runs the loop: it may not have noticed the interruption, or have
-        // ignored it.
+        // An entry that should have ended still runs the loop. It may have ignored the interruption, or may not have
+        // noticed it yet.
         let pause = left.contains { $0.client.isGone } ? 20 : 200
         again = host.loop.callBack(at: host.loop.now + .milliseconds(pause)) { [weak self] _, _ in
             self?.again = nil
@@ -129,7 +130,7 @@ final class AttachServer {
         attend()
         again?.invalidate()
         for session in sessions.values where !session.close() {
-            // The process is ended from inside an entry, whose frames are still on the stack.
+            // An entry ends the process, so its frames are still on the stack: keep its session alive.
             _ = Unmanaged.passRetained(session)
         }
         sessions = [:]
@@ -138,10 +139,10 @@ final class AttachServer {
     }
 }
 
-/// Exists while `rlhost attach` can find this process.
+/// A host part that exists while `rlhost attach` can find this process.
 final class Attachable: HostPart {
     var server: AttachServer?
-    /// Whether the server was closed because the process becomes another user; and the server's name, for opening it
+    /// Whether the server was closed because the process becomes another user. The server's name is kept for opening it
     /// again.
     private var isAway = false
     private var nameAway: String?
@@ -187,7 +188,7 @@ final class Attachable: HostPart {
 
     override var isInEntry: Bool { server?.isInEntry ?? false }
 
-    // A client that interrupts a callback ends only that callback, not the process.
+    // If a client interrupts a callback, only that callback ends, not the process.
     override func hasCaused(_ failure: Failure) -> Bool { hasInterrupted && failure.cause == .interrupted }
 }
 
@@ -219,7 +220,7 @@ extension LuaHost {
         watchWishes(isAllowed)
     }
 
-    /// Whether code of an attached client runs.
+    /// Whether the running code belongs to an entry of an attached client.
     var isEntryOfGuest: Bool { attachServer?.runsEntry ?? false }
 
     /// Closes the server. Notifies the clients.

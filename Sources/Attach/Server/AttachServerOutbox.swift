@@ -5,9 +5,8 @@ internal import RunLoops
 
 /// The queue of events for an attached client. The Lua thread fills it, and the port's thread empties it.
 ///
-/// Printing waits a little for a slow client, so that even code that never lets the loop turn can print a lot. After
-/// that time further output is dropped. The client gets the number of dropped bytes after the output that was queued
-/// before.
+/// Printing waits a little for a slow client, so that even code that never returns to the loop can print a lot. After
+/// that time, further output is dropped. After the queued output, the client gets the number of dropped bytes.
 final class AttachServerOutbox: @unchecked Sendable {
     // Sendable: everything that changes is used only between lock and unlock.
     private let changed = Condition()
@@ -19,16 +18,17 @@ final class AttachServerOutbox: @unchecked Sendable {
     private var isSlow = false
     private var dropped = 0
     private var isAnnounced = false
-    /// Called when there are events to take; not again until `take` has found none.
+    /// Called when there are events to take. Not called again until `take` has found no more events.
     private let announce: @Sendable () -> Void
 
-    /// The bytes beyond which printing waits, and the most milliseconds that it waits.
+    /// The number of queued bytes beyond which printing waits, and the longest wait in milliseconds.
     static let limit = 4 << 20
     static let patience = 1000
     /// The limit, in bytes, for an entry whose output must not be lost. Beyond this limit, printing waits until the
     /// client has taken half of the queue, or is gone.
     static let wholeLimit = 64 << 20
-    /// Set by the Lua thread while such an entry prints. Asked during the wait whether the entry is still wanted.
+    /// Returns whether the printing entry is still wanted. Set by the Lua thread while such an entry prints; called
+    /// during the wait.
     var isWanted: (() -> Bool)?
 
     init(announce: @escaping @Sendable () -> Void) { self.announce = announce }
@@ -93,7 +93,7 @@ final class AttachServerOutbox: @unchecked Sendable {
         } while !rest.isEmpty
     }
 
-    /// Returns whole events, of about as many bytes at most; nil if there are none.
+    /// Returns complete events, of about `most` bytes together; nil if there are none.
     func take(_ most: Int = 256 << 10) -> [UInt8]? {
         changed.lock()
         defer { changed.unlock() }
@@ -129,7 +129,7 @@ final class AttachServerOutbox: @unchecked Sendable {
         return count == 0
     }
 
-    /// The client is gone: printing no longer waits, and nothing is kept.
+    /// Called when the client is gone: from now on printing does not wait, and its output is dropped.
     func close() {
         changed.lock()
         isOpen = false

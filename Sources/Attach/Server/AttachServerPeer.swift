@@ -14,8 +14,8 @@ final class AttachServerPeer: @unchecked Sendable {
     private let running: Entries
 
     private struct Progress {
-        /// Entries up to this number are unwanted: they must not begin, and one that runs must end. Covers all entries
-        /// once the client has disconnected.
+        /// Entries up to this number are unwanted: they must not begin, and a running one must end. When the client has
+        /// disconnected, all entries are unwanted.
         var unwanted = 0
         /// The number of the latest entry that has begun.
         var begun = 0
@@ -30,7 +30,7 @@ final class AttachServerPeer: @unchecked Sendable {
         self.outbox = outbox
     }
 
-    /// Returns the number of an entry among the entries of all clients.
+    /// Returns a number for an entry that no entry of another client has.
     func identity(ofEntry entry: Int) -> UInt64 { UInt64(number) << 32 | UInt64(entry) }
 
     func isUnwanted(_ entry: Int) -> Bool { progress.withLock { $0.unwanted >= entry } }
@@ -64,8 +64,8 @@ final class AttachServerPeer: @unchecked Sendable {
         pursue()
     }
 
-    /// Interrupts an unwanted entry whose code never lets the loop turn; otherwise does nothing. Returns whether an
-    /// entry of this client runs.
+    /// Interrupts an unwanted entry that is running, since its code may never return to the loop; otherwise does
+    /// nothing. Returns whether an entry of this client runs.
     ///
     /// - Parameter atAnyPrice: Whether the entry was asked to end before, and continues to run.
     @discardableResult

@@ -4,11 +4,11 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// The port to which clients attach. The port runs on a thread of its own: it answers requests, and logs clients that
-/// come and go, whatever the script does. The port is in no mode of the script's loop, and does not keep that loop
+/// The port to which clients attach. It runs on its own thread, so it answers requests, and logs arriving and leaving
+/// clients, even while the script blocks. The port is in no mode of the script's loop, and does not keep that loop
 /// running.
 final class AttachServerPort: @unchecked Sendable {
-    // Sendable: the thread's properties are used on the thread only; the others never change.
+    // Sendable: only the port's thread uses the thread's properties; the other properties never change.
     let name: String
     private let description: [String]
     private let target: RunLoop.Handle
@@ -17,7 +17,7 @@ final class AttachServerPort: @unchecked Sendable {
     private var thread: Linux.Thread?
     private let process = getpid()
 
-    // The port of the thread.
+    // The message port; used on the port's thread only.
     private var port: RunLoop.MessagePort?
     private var seats: [Int: Seat] = [:]
     private var isEnding = false
@@ -26,7 +26,7 @@ final class AttachServerPort: @unchecked Sendable {
     /// Loops that were asked to record. Kept, so that no new loop gets the memory address of an old one.
     private var askedToRecord: [ObjectIdentifier: RunLoop.Handle] = [:]
 
-    /// Requests for the last moments of a process that does not record yet.
+    /// Requests for a dump, in a process that does not record yet.
     private var dumps: [Curious] = []
 
     private struct Curious {
@@ -75,7 +75,8 @@ final class AttachServerPort: @unchecked Sendable {
         }
     }
 
-    /// Removes the name and notifies the clients. Waits for a short time until the clients have taken their output.
+    /// Gives up the port's name and notifies the clients. Waits for a short time until the clients have fetched their
+    /// output.
     func close() {
         guard getpid() == process else {
             // A C module has forked. In the child, the thread and the name still belong to the parent.
@@ -114,7 +115,7 @@ final class AttachServerPort: @unchecked Sendable {
     }
 
     private func take(_ message: RunLoop.MessagePort.Message) {
-        // The client may have sent everything at once and left, and so already be removed.
+        // The client may have sent everything at once and disconnected, and so may be removed already.
         guard message.isSenderConnected else { return message.fail("there is no receiver for the answer") }
         guard let request = Attach.Request(rawValue: message.id) else {
             return message.fail("there is no such request")
@@ -161,8 +162,8 @@ final class AttachServerPort: @unchecked Sendable {
         }
     }
 
-    /// A loop begins to record after it has run for a second. A loop that a client observes starts to record at once.
-    /// Each loop is asked only once, because that wakes it.
+    /// A loop begins to record by itself after it has run for a second. If a client observes a loop, this function
+    /// makes the loop record at once. It asks each loop only once, since asking wakes the loop.
     private func haveLoopsRecorded() {
         var recorded = 0
         RunLoop.forEachRecorder { _, _ in recorded += 1 }
@@ -189,8 +190,8 @@ final class AttachServerPort: @unchecked Sendable {
 
     private static let patience = Duration.seconds(1)
 
-    /// Makes the Lua thread report its place at its next instruction. A C function has no such instruction, so a timer
-    /// answers after a second.
+    /// Makes the Lua thread report, at its next instruction, which code it runs. Inside a C function there is no next
+    /// instruction, so a timer answers after a second.
     private func wonder(_ message: RunLoop.MessagePort.Message, _ wish: Wishes) {
         let loop = RunLoop.current
         let timer = loop.callBack(at: loop.now + Self.patience, in: [.default]) { [weak self] _, _ in
@@ -211,13 +212,13 @@ final class AttachServerPort: @unchecked Sendable {
         curious = []
     }
 
-    /// Called by the Lua thread.
+    /// Called on the Lua thread.
     func tell(_ text: String) { handle.perform(in: [.default]) { [weak self] _ in self?.satisfy(text) } }
 
     // MARK: Dumps
 
-    /// Writes the dump at once, or as soon as the main loop records. A loop that has not turned since its first second
-    /// does not record yet.
+    /// Writes the dump at once, or as soon as the main loop records. A loop that has made no pass after its first
+    /// second does not record yet.
     private func dump(_ message: RunLoop.MessagePort.Message) {
         var isRecorded = false
         RunLoop.forEachRecorder { recorder, _ in if recorder.pointee.number == 0 { isRecorded = true } }
@@ -238,9 +239,9 @@ final class AttachServerPort: @unchecked Sendable {
         dumps = []
     }
 
-    /// Called by the Lua thread.
+    /// Called on the Lua thread.
     func recordingBegins() {
-        // The request came before this process recorded anything.
+        // Add the remark if nothing was recorded before this request.
         let remark = RunLoop.hasRecords ? "" : LuaHost.remarkOnNothing
         handle.perform(in: [.default]) { [weak self] _ in self?.writeDumps(remark: remark) }
     }
@@ -272,7 +273,7 @@ final class AttachServerPort: @unchecked Sendable {
         target.perform(in: [.common]) { loop in (loop.userInfo as? LuaHost)?.attachServer?.attend() }
     }
 
-    /// The client is gone, and cannot repeat its request.
+    /// Ends the entry of a client that is gone and cannot repeat its request to interrupt.
     private func pursue(_ client: AttachServerPeer) {
         var attempts = 0
         let timer = RunLoop.Timer(fireDate: RunLoop.current.now + .milliseconds(200), interval: .milliseconds(200)) {
@@ -311,7 +312,7 @@ final class AttachServerPort: @unchecked Sendable {
         let client = AttachServerPeer(number: number, process: message.process, running: entries, outbox: outbox)
         seats[number] = Seat(client, RunLoop.current.now)
         message.answer(Array(([String(Attach.version)] + description).joined(separator: "\n").utf8))
-        // The client names its terminal. Nothing else in the message is trusted.
+        // The client's message has the name of its terminal. Do not trust any other part of the message.
         let place = lines.count > 1 ? lines[1].unicodeScalars.filter { $0.value > 0x20 && $0.value < 0x7F } : .init()
         announce("process \(client.process)\(place.isEmpty ? "" : " on \(String(place.prefix(60)))") has attached")
     }

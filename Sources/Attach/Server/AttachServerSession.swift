@@ -2,8 +2,8 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// The prompt of an attached client, on the side where Lua runs: its locals, its last results, and the entry that runs
-/// or waits.
+/// The prompt of an attached client, in the process where Lua runs: the prompt's locals, its last results, and the
+/// entry that runs or waits.
 final class AttachServerSession {
     private unowned let server: AttachServer
     private unowned let host: LuaHost
@@ -12,7 +12,7 @@ final class AttachServerSession {
     /// The first entry runs or waits; the others are queued.
     private var entries: [Attach.Entry] = []
     private var task: MainTask?
-    /// Whether a run of the entry is on the stack; false while it waits.
+    /// Whether code of the first entry is on the stack; false while the entry waits.
     private(set) var isRunning = false
     /// The number of runs of the loop that were in progress when the entry began or continued.
     private(set) var depth = 0
@@ -117,9 +117,9 @@ final class AttachServerSession {
             depth = host.loop.depth
             let number = client.identity(ofEntry: entries.first?.number ?? 0)
             outer.append((Sink.redirect(to: sink.place), Interpreter.entryRuns(number)))
-            // The port's thread first sets the mark and then looks for a running entry; this thread works in the
-            // opposite order. So, whenever the client leaves, one of the two threads notices it. An entry that was
-            // cancelled during its wait already has its error.
+            // The port's thread first marks the entry as unwanted, and then checks whether it runs. This thread first
+            // notes that the entry runs, and then checks the mark. So at least one of the two threads notices the
+            // request, whenever it comes. An entry that was cancelled during its wait already has its error.
             if let entry = entries.first, client.isUnwanted(entry.number), !wasInterrupted {
                 host.interruptEntry(number)
             }
@@ -130,7 +130,8 @@ final class AttachServerSession {
         }
     }
 
-    /// Output of a callback, in a run of the loop inside the entry, does not belong to the entry.
+    /// Sends printed text as output of the entry. If the entry runs the loop, output of callbacks in that run does not
+    /// belong to the entry.
     private func print(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard host.loop.depth == depth else { return server.passOn(bytes) }
         client.outbox.append(.output, bytes)
@@ -139,10 +140,10 @@ final class AttachServerSession {
 
     // MARK: Interruptions
 
-    /// Whether the entry that runs is no longer wanted.
+    /// Whether the running entry must end because the client has withdrawn it or is gone.
     var isEnding: Bool { isRunning && (client.isGone || entries.first.map { client.isUnwanted($0.number) } ?? false) }
 
-    /// Called between two callbacks of the loop: ends the entry that runs or waits and is no longer wanted.
+    /// Called between two callbacks of the loop. If the entry that runs or waits must end, ends it.
     func interrupt() {
         guard let entry = entries.first, client.isUnwanted(entry.number), let task, !task.hasEnded else { return }
         if isRunning {
@@ -157,13 +158,13 @@ final class AttachServerSession {
         }
     }
 
-    /// The entry ignores cancellation, or its client is gone.
+    /// Ends an entry that ignores cancellation, or whose client is gone.
     private func kill(_ task: MainTask) {
         task.abandon()
         end("interrupted", "interrupted!")
     }
 
-    /// Called when the client is gone. Returns whether the session can be removed: it cannot while its code runs.
+    /// Called when the client is gone. Returns whether the session can be removed: not while its code runs.
     func close() -> Bool {
         interrupt()
         guard !isRunning else { return false }

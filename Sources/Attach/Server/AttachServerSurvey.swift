@@ -3,7 +3,8 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// Asks the loops of all threads in which functions their tasks wait. A busy loop does not delay the answer.
+/// Asks the loops of all threads for the functions in which their tasks wait. A busy loop delays the answer by half a
+/// second at most.
 final class AttachServerSurvey: @unchecked Sendable {
     // Sendable: used on the port's thread only.
     private static let patience = Duration.milliseconds(500)

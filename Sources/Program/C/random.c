@@ -8,14 +8,16 @@
 #include <sys/auxv.h>
 #include <sys/random.h>
 
-// Swift's library asks for the two halves of its hash seed before `main`. Everything else, such as
-// SystemRandomNumberGenerator, still asks the kernel. The definition is weak, as in arguments.c.
+// Swift's library requests the two halves of its hash seed before `main`. This file computes them from random bytes
+// that the kernel passes to each process. Everything else, such as SystemRandomNumberGenerator, still asks the kernel.
+// The definition is weak, as in arguments.c.
 //
 // Costs if removed: 3 system calls of a start.
 
 __attribute__((weak)) void swift_stdlib_random(void *bytes, size_t count);
 
-// The kernel's bytes are also the secrets of the C library, which must not be computable from a hash value.
+// The C library's secrets come from the same bytes of the kernel. So mix the bits: nobody must be able to compute these
+// secrets from a hash value.
 static uint64_t mix(uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
   x = (x ^ x >> 27) * 0x94d049bb133111eb;

@@ -14,10 +14,10 @@ intptr_t _swift_stdlib_getScalarName(uint32_t scalar, uint8_t *buffer, intptr_t 
   return (void)scalar, (void)buffer, (void)capacity, 0;
 }
 
-// C++ reserves 72 kB for exceptions that it throws when memory is short. Swift's runtime throws none; when memory is
-// short, the program ends either way.
+// The C++ library reserves 72 kB for exceptions that are thrown when memory is short. Swift's runtime throws no
+// exceptions; when memory is short, the program ends either way.
 //
-// Costs if removed: two page faults, and a call of the system, of each start.
+// Costs if removed: two page faults and a system call in each start.
 void *__cxa_allocate_exception(size_t size);
 void __cxa_free_exception(void *exception);
 void *__cxa_allocate_dependent_exception(void);
@@ -28,8 +28,8 @@ void __cxa_free_exception(void *exception) { (void)exception; }
 void *__cxa_allocate_dependent_exception(void) { return abort(), NULL; }
 void __cxa_free_dependent_exception(void *exception) { (void)exception; }
 
-/// Makes the names of C++'s functions readable, in backtraces and messages of Swift's runtime that the program does not
-/// print: no name is valid.
+/// Replaces the demangler of C++, which only backtraces and messages of Swift's runtime use; this program does not
+/// print those. Reports every name as invalid.
 ///
 /// Costs if removed: 50 kB of the program.
 char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);

@@ -18,8 +18,8 @@ static int is_own(int number, const siginfo_t *info) {
   return number == SIGABRT ? info->si_code == SI_TKILL && info->si_pid == getpid() : info->si_code > 0;
 }
 
-// Swift ends a process by an illegal instruction if it cannot continue, and by abort() or a fault if it finds no
-// memory.
+// If Swift cannot continue, it ends the process by an illegal instruction. If memory is short, it ends the process by
+// abort() or a fault.
 static void on_trap(int number, siginfo_t *info, void *context) {
   (void)context;
   static const char no_memory[] = "rlhost: not enough memory\n";

@@ -15,7 +15,8 @@ exit status: 0 all went well, 1 a file is missing or is not Lua, 64 wrong use
 
 local bundle = {}
 local script, output, extra = nil, nil, {}
--- In the order in which they are found: { name, path, text }. `known` has the names that were handled before.
+-- `modules` has { name, path, text } for each module, in the order in which they were found. `known` has the names that
+-- were handled already.
 local modules, known = {}, {}
 local outside, computed = {}, {}
 
@@ -49,7 +50,8 @@ local function parse(words)
   if not script then fail(64, "it needs a script: rlhost bundle script.lua") end
 end
 
--- Returns the text of a file without a first line for the system, which `load` does not skip as `loadfile` does.
+-- Returns the text of a file without a first line that begins with `#`: unlike `loadfile`, `load` does not skip such a
+-- line.
 local function read(path)
   local text, problem = fs.read(path)
   if not text then fail(1, "%s", problem) end
@@ -64,7 +66,7 @@ local take
 -- Returns the text of the token at an index, or nil.
 local function text_at(tokens, index) return tokens[index] and tokens[index].text end
 
--- Takes the module that the `require` at an index names, or notes that its name is computed.
+-- Adds the module whose name the `require` at an index has, or notes that the name is computed.
 local function look_at(tokens, index, place)
   local before, following = text_at(tokens, index - 1), text_at(tokens, index + 1)
   local function literal(at)
@@ -76,7 +78,7 @@ local function look_at(tokens, index, place)
   elseif following == "," and before == "(" and text_at(tokens, index - 2) == "pcall" then
     if literal(index + 2) and text_at(tokens, index + 3) == ")" then return take(literal(index + 2), place, true) end
   elseif following == "=" or before == "=" and text_at(tokens, index - 2) == "require" then
-    -- The name only gets a value, as in `local require = require`.
+    -- This is not a call: the code only copies the function, as in `local require = require`.
     return
   end
   computed[#computed + 1] = place

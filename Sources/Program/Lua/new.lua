@@ -1,4 +1,4 @@
--- runloop.new: `rlhost new` makes what a project begins with.
+-- runloop.new: `rlhost new` makes the first files of a project.
 
 local native = ...
 local rl = require "runloop"
@@ -17,10 +17,10 @@ exit status: 0 all went well, 1 NAME exists, or a file cannot be read, written o
 ]]
 
 local new = {}
--- By the first word of the command: the function that is called with the other words.
+-- The keys are the first words of commands; the values are functions that get the other words.
 local kinds = {}
 
--- Called at a failure: removes the files that were made.
+-- Called after a failure: removes the files that were made.
 local on_failure
 
 local function fail(status, text, ...)
@@ -58,8 +58,8 @@ local function unpack_annotations()
   return library
 end
 
--- Returns the setting with the directory of the annotations: beside the program, or else in the user's data. Its second
--- result is the directory.
+-- Returns the text of the setting that names the directory of the annotations, and the directory: the one next to the
+-- program, or else one in the user's data directory.
 local function find_library()
   local program = fs.read_link "/proc/self/exe" or ""
   local library = (program:match "^(.*)/[^/]*/[^/]*$" or "") .. "/share/rlhost/lua/library"
@@ -69,7 +69,7 @@ local function find_library()
   return ('  "workspace.library": [%s]'):format(text), library
 end
 
--- Returns the value of a setting, by its whole name or as tables in tables.
+-- Returns the value of a setting. The file may have the setting under its full name, or in nested tables.
 local function setting(settings, name)
   for _, start in ipairs { name, "Lua." .. name } do
     if settings[start] ~= nil then return settings[start] end
@@ -104,7 +104,7 @@ function kinds.editor(directory, ...)
   local known = type(settings) == "table" and text:find "^%s*{" and setting(settings, "workspace.library")
   if known and has(known, library) then return end
   local is_readable = type(settings) == "table" and text:find "^%s*{"
-  -- Comments make a file unreadable as JSON, and its settings may be there nevertheless.
+  -- A file with comments cannot be parsed as JSON, so search its text for the settings.
   local has_version = text:find("runtime.version", 1, true) or text:find '"runtime"'
   if is_readable then has_version = setting(settings, "runtime.version") ~= nil end
   if not has_version then table.insert(lines, 1, '  "runtime.version": "Lua 5.4"') end
@@ -131,7 +131,7 @@ local function make_project(kind, name, ...)
   local line = find_library()
   local made, problem = fs.make_directory(name)
   if not made then fail(1, "%s", problem) end
-  -- If this fails, remove the new directory: a part of a project would be in the way of the next attempt.
+  -- If this fails, remove the new directory: an incomplete project would make the next attempt fail.
   on_failure = function() fs.remove(name, { recursive = true }) end
   made, problem = fs.make_directory(name .. "/tests")
   if not made then fail(1, "%s", problem) end

@@ -1,5 +1,5 @@
--- `rlhost top`: shows the activity of a process's loops, and updates it. It is an ordinary script: it queries the
--- process through a message port, and draws with runloop.terminal.
+-- `rlhost top`: shows the activity of a process's loops, and updates the display. The command is an ordinary script: it
+-- queries the process through a message port, and draws with runloop.terminal.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -99,7 +99,7 @@ local function now_text(l)
   return l.mode and l.mode ~= "default" and text .. " [" .. l.mode .. "]" or text
 end
 
--- Merges the lists of all loops: entries with the same key become one. Returns the entries, the busiest first.
+-- Merges the lists of all loops, and adds up entries with the same key. Returns the entries, the busiest first.
 local function sums(loops, field, key_of)
   local found, list = {}, {}
   for _, l in ipairs(loops) do
@@ -182,7 +182,7 @@ function top.lines(state, rows, columns)
   local longest = 8
   for _, l in ipairs(loops) do longest = max(longest, terminal.width((l.loop:gsub("%c", "?")))) end
   local name = max(8, min(24, wide // 5), min(longest, wide // 3))
-  -- The arrow keys have scrolled past these rows.
+  -- The number of rows that the arrow keys have scrolled away.
   state.skip = max(0, min(state.skip or 0, #loops - above))
   local left = wide - name - 2 - (7 + 8 + 8 + 5 + 9 + 4)
   add(fit("LOOP", name) .. " " .. row(LOOPS, nil, state.sort) .. " " .. fit("LONGEST IS", max(left, 0)), "reverse")
@@ -257,8 +257,8 @@ function Process:first_loops(seconds)
   return loops
 end
 
---- Returns the waits of the tasks of all threads. Places are shown without their directories, so that the rest of a
----line fits. If a loop is busy, the process reports that instead.
+--- Returns the waits of the tasks of all threads. Script positions are shown without directories, so that a line fits.
+--- If a loop is busy, its line says so instead.
 function Process:tasks()
   local tasks = {}
   for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do

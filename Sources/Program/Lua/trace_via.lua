@@ -11,10 +11,10 @@ local shown = require "runloop.text".shown
 
 local format, gsub, sub = string.format, string.gsub, string.sub
 
--- Seconds to wait for the first answers: the least, the most, and the pause after the last answer; and the time limit
--- for later answers.
+-- Seconds to wait for the first answers: at least SOON, at most LATE, and until QUIET has passed after the last answer.
+-- PATIENCE: the time limit for later answers.
 local SOON, LATE, QUIET, PATIENCE = 1, 4, 0.6, 15
--- Bytes of one recording.
+-- The largest number of bytes of one recording.
 local LIMIT = 256 << 20
 local UNAVAILABLE, INCOMPLETE = 69, 1
 
@@ -51,7 +51,7 @@ end
 local function begin(bus, names, seconds)
   local question = json.encode { op = "begin", names = names, seconds = seconds }
   local found, met, problems, places = {}, {}, 0, {}
-  -- Lanes have the order of the names.
+  -- The lanes in the page have the order of the names on the command line.
   local ranks = {}
   for index, name in ipairs(names) do ranks[name] = ranks[name] or index end
   local answers = gather(bus, question)
@@ -59,7 +59,7 @@ local function begin(bus, names, seconds)
     one.place = format("%s:%d", one.host, one.pid)
     met[one.name], met[one.place], met[tostring(one.script)] = true, true, true
     if one.session and places[one.place] then
-      -- This answer is from another bus of the same process.
+      -- A process that is connected by several buses answers on each of them.
       table.insert(places[one.place], one)
     elseif one.session then
       one.all = { one }

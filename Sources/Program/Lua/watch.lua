@@ -16,12 +16,14 @@ local function fail(problem)
   os.exit(1)
 end
 
--- The files that the script has read: absolute paths. Before the program reads a file, it writes a line about the file
--- into this one: when the file was modified, in seconds and nanoseconds, its size, and its path.
+-- The files that the script has read: absolute paths. Before the program reads a file, it appends a line to the file at
+-- `place`: the modification time in seconds and nanoseconds, the size, and the path.
 local files, directories, place, taken = {}, {}, nil, 0
--- The paths that were looked up for the running program: links may lead elsewhere in the next one.
+-- The paths that were resolved for the running program. They are resolved again for the next program, since links may
+-- have changed.
 local known = {}
--- The names of files below a directory that is missing, by the path of the first missing one.
+-- The keys are paths of missing directories; the values are the names of files below them that the script has looked
+-- for.
 local awaited = {}
 local add
 local soon, shown
@@ -37,7 +39,8 @@ local function changed(name)
   soon()
 end
 
--- Watches the directories of files that were awaited, now that a directory has appeared at the path.
+-- Called when a missing directory has appeared at a path: watches the directories of the files that were looked for
+-- below it.
 local function appeared(path)
   local names = awaited[path]
   awaited[path] = nil
@@ -78,8 +81,8 @@ local function await(directory, name)
   end
 end
 
--- Returns the places at which the file of a path can change: the path, and those to which symbolic links lead. Watchers
--- follow links to directories by themselves.
+-- Returns all paths at which the file of a path can change: the path itself, and the paths to which symbolic links
+-- lead. Watchers follow links to directories by themselves.
 local function places_of(path)
   local places, target = { path }, fs.read_link(path)
   while target and #places < 40 do
@@ -96,7 +99,7 @@ function add(name, modified, size)
   for _, place in ipairs(places_of(path)) do
     files[place] = files[place] or name:gsub("^%./", "")
     local directory = place:match "^(.*)/" .. "/"
-    -- A directory that is missing may appear with the module that is missing now.
+    -- If the directory is missing, it may be created later, together with the missing module.
     if not watched(directory) then await(directory, name) end
   end
   -- The file may have changed after the program read it, and before its directory was watched.
@@ -178,7 +181,8 @@ function watch.finish(signal)
   native.die(signal)
 end
 
--- The script's path, and the program with its arguments: those of this process without --watch.
+-- Runs the command. The arguments are the script's path, and the command line for the program: that of this process,
+-- without --watch.
 function watch.run(name, ...)
   script, words = name, { ... }
   local problem

@@ -17,7 +17,7 @@ struct Options {
 
     var steps: [Step] = []
     var isInteractive = false
-    /// Set by `-v`, and by `-i`, which implies it.
+    /// Set by `-v`, and by `-i`, which implies `-v`.
     var showsLuaVersion = false
     /// The text of `--help`, `--version` or `--completions`, which is shown, and nothing is run.
     var shownText: String?
@@ -101,7 +101,7 @@ struct Options {
 
     /// `--allow-KIND` and `--allow-KIND=VALUE`. Returns false for another option.
     private mutating func readAllowance(_ argument: String) -> Bool {
-        // `hasPrefix` would compare characters, whose tables are large.
+        // Do not use `hasPrefix`: it compares characters, and so links large Unicode tables into the program.
         guard argument.utf8.starts(with: "--allow-".utf8) else { return false }
         let description = allowances ?? Sandbox.Description()
         allowances = description
@@ -200,7 +200,7 @@ struct Options {
             if letter == UInt8(ascii: "p") {
                 guard next != nil else { throw .own("'-p' needs an expression") }
             } else if next?.utf8.first == UInt8(ascii: "-") || next == nil {
-                // As in `lua`: an argument that looks like an option is not taken as the text.
+                // As in `lua`, the next argument is not used as the option's text if it looks like an option.
                 throw .usage("'\(argument)' needs argument")
             }
             text = next ?? ""

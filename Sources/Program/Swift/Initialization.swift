@@ -2,7 +2,8 @@ import Glibc
 internal import Lua
 import LuaRunLoops
 
-/// The code of LUA_INIT, or of its versioned form, which runs before everything else: a text, or @ and a file's name.
+/// The code of LUA_INIT, or of its versioned form, which runs before everything else. The variable contains Lua code,
+/// or @ and a file's name.
 struct Initialization {
     /// The name of the variable that was set.
     let name: String

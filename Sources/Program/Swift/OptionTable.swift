@@ -1,8 +1,8 @@
 import CProgram
 import Lua
 
-/// The table of options of the program and of its commands: `--help`, the completions, and the advice after a mistake
-/// come from it. See Sources/Program/C/shell/options.
+/// The table of options of the program and of its commands. `--help`, the completions, and the advice after a mistake
+/// are made from it. See Sources/Program/C/shell/options.
 enum OptionTable {
     struct Row {
         let command: String
@@ -75,7 +75,7 @@ enum OptionTable {
         return lines.joined(separator: "\n")
     }
 
-    /// Returns the script with completions for a shell; nil for another shell than bash, zsh and fish.
+    /// Returns the script with completions for bash, zsh or fish; nil for any other shell.
     static func completions(for shell: String) -> String? {
         guard let script = shell.withCString({ program_completions($0) }) else { return nil }
         let table = lines.compactMap { row($0)?.line }.joined(separator: "\n")

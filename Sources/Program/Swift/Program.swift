@@ -13,14 +13,15 @@ import RunLoops
 
 /// The entry point: parses the arguments of `rlhost` and runs what they ask for. See docs/cli.md.
 ///
-/// This is not a `main.swift`: its code would belong to the main actor, and bring in the runtime of Swift's
-/// concurrency, which nothing here uses. Costs if changed: a sixth of the program's size, and a tenth of its start.
+/// This file is not `main.swift`: code in `main.swift` belongs to the main actor, which links the runtime of Swift's
+/// concurrency. Nothing here uses that runtime. Costs if changed: a sixth of the program's size, and a tenth of its
+/// start.
 @main
 enum Program {
     static let version = LuaHost.version
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
-    /// The modules that this program offers besides `runloop`. A new module is one more element.
+    /// The modules of this program other than `runloop`. A new module is one more element.
     static let batteries: @Sendable () -> [Battery] = {
         [.noTesting, .attach, .json, .http, .net, .trace] + SystemBatteries.all
     }
@@ -72,7 +73,7 @@ enum Program {
             Output.write(text, to: 1)
             return 0
         }
-        // Only this exact word is the command. `rlhost ./test` runs a script of that name.
+        // Only the exact word `test` is the command. `rlhost ./test` runs a script of that name.
         if let script = options.script, arguments[script] == "test", arguments[script - 1] != "--" {
             return TestCommand.run(options, arguments)
         }
@@ -98,7 +99,7 @@ enum Program {
         return nil
     }
 
-    /// Why one of the program's own commands cannot continue: the message, and the exit status.
+    /// The reason why a command of the program cannot continue: a message and an exit status.
     struct Refusal: Error {
         let message: String
         /// 69: the process cannot be attached to, does not answer, or has ended.
@@ -119,7 +120,7 @@ enum Program {
     /// Runs a command that is a Lua module. The module ends the process itself when it is done.
     ///
     /// - Parameter title: The beginning of reported errors.
-    /// - Returns: False if the command could not begin, which has then been reported.
+    /// - Returns: False if the command could not begin; the problem was then reported.
     static func run(
         _ module: String, _ words: [String], title: String = "", batteries: @escaping @Sendable () -> [Battery],
         ignoringEnvironment: Bool

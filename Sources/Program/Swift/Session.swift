@@ -7,14 +7,14 @@ import LuaTesting
 import LuaTracing
 import RunLoops
 
-/// Runs everything that the options ask for, in the order of `lua`: the code of LUA_INIT, the options -e, -l and -W as
-/// written, and the script; then the main loop, and then the prompt.
+/// Runs everything that the options ask for. The order is that of `lua`: the code of LUA_INIT; the options -e, -l and
+/// -W in their order on the command line; the script. The main loop and the prompt follow.
 final class Session {
     private let host: LuaHost
     private let options: Options
     private let arguments: [String]
     private var main: MainTask?
-    /// Whether the session only has to end.
+    /// Whether only the last steps of the session are left.
     private var hasEnded = false
 
     /// Exit statuses that `lua` does not have.
@@ -42,7 +42,7 @@ final class Session {
         } else if status == host.endingStatus {
             _ = LuaHost.stopThreads(within: 1, or: 1)
         }
-        // A main chunk that will never continue still has to release its resources, as if it had been interrupted.
+        // A main chunk that will never continue must release its resources, as if it had been interrupted.
         main?.unwind()
         if signal == SIGTERM, host.endingStatus == 128 + SIGTERM {
             // A finalizer may wait forever, for example for the output of a program.
@@ -51,7 +51,7 @@ final class Session {
         }
         host.endsWithProcess = true
         host.close()
-        // Signals that arrived while finalizers ran, and that were not handled.
+        // Handle signals that arrived while finalizers ran.
         if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
             Ending.die(by: signal)
@@ -71,7 +71,7 @@ final class Session {
         host.handleSignals { [unowned self] in handle($0) }
         LuaHost.setEnds(lastWords: Ending.doLastActs, end: { Ending.end($0) })
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
-        // Other threads read it, so it is set before there are any.
+        // Set this before there are other threads, since they read it.
         if let index = options.script, !options.scriptIsInput { LuaHost.script = arguments[index] }
         if let failure = beSandboxed() ?? beAttachable() ?? beRecorded() { return failure }
         if let failure = beLimited() { return failure }
@@ -83,10 +83,11 @@ final class Session {
         }
         if let chunk = script {
             if let status = run(chunk) { return status }
-            // Everything that the script has begun continues while the user types.
+            // The script's timers, streams and tasks continue while the user types.
             if isPrompting { return runPrompt(mode: .default) }
         } else if options.isInteractive || !options.hasWork {
-            // `lua` shows its banner even if -e has made it start the prompt.
+            // A prompt without a terminal prints the banner of `lua`, as `lua` does, even after -e. -v has printed the
+            // banner already.
             if !options.showsLuaVersion, !isPrompting { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
             return runPrompt()
         }
@@ -112,7 +113,7 @@ final class Session {
     }
 
     private func beAttachable() -> Int32? {
-        // The words from the script on, or all of them.
+        // The arguments from the script on; without a script, all arguments.
         host.words = Array(arguments.dropFirst(options.script ?? 1))
         let isOff = options.forbidsAttaching || Sandbox.isEntered || Self.isOff("RLHOST_ATTACH")
         host.setAttaching(isAllowed: !isOff)
@@ -180,7 +181,7 @@ final class Session {
         return nil
     }
 
-    /// The script: a file, or standard input; nil if there is none, or a prompt in its place.
+    /// The script: a file or standard input; nil if there is no script, or if a prompt is shown instead.
     private var script: LuaHost.Chunk? {
         if let index = options.script { return options.scriptIsInput ? .standardInput : .file(arguments[index]) }
         return options.isInteractive || options.hasWork || isatty(0) != 0 ? nil : .standardInput
@@ -196,8 +197,9 @@ final class Session {
         case .execute(let text):
             return provideGlobal(for: text) ?? complete(.text(text, name: Self.chunkName))
         case .print(let text):
-            // Compile the text alone first, because unbalanced parentheses could turn into an expression after
-            // `return`. The line break ends a comment; without it the message would name the wrong line.
+            // First compile the text alone: with `return` and parentheses around it, text with unbalanced parentheses
+            // could become a valid expression. The line break ends a comment; without it the message would name the
+            // wrong line.
             if let message = host.load(.text("return \(text)\n", name: Self.chunkName)) {
                 return fail(host.load(.text("return \(text)", name: Self.chunkName)) ?? message)
             }
@@ -266,18 +268,19 @@ final class Session {
     private func runMainLoop() -> Int32? {
         host.isInLastRun = true
         var result = host.loop.runUnlessStopped()
-        // Exit observers may have added items. The loop serves these items, too.
+        // Exit observers may have added items, so run the loop again.
         while result == .finished, ending == nil, !host.loop.isEmpty(in: .default) {
             result = host.loop.runUnlessStopped()
         }
         if let status = ending { return status }
         if host.isShuttingDown {
-            // Handles a signal that came just when the loop became empty.
+            // Run the loop again, to handle a signal that came just when the loop became empty.
             result = host.loop.run()
             if host.isShuttingDown { host.endShutdown() }
             if let status = ending { return status }
         }
-        // If the main chunk is cut off, the process ends, with threads or without, as it would on an error.
+        // Wait for the threads. But if the loop was stopped while the main chunk waits, the process ends as on an
+        // error, even if there are threads.
         while LuaHost.hasThreads, main?.hasEnded ?? true || result == .finished {
             host.reportFailures()
             // A loop that was stopped runs only until its threads have ended.
@@ -290,7 +293,7 @@ final class Session {
             if let status = ending { return status }
         }
         if result == .finished, host.cancelBackgroundTasks() {
-            // Closing their variables may have left work, such as bytes to send.
+            // Cancelled tasks may have started work when they closed their variables, such as sending bytes.
             result = host.loop.run()
             if let status = ending { return status }
         }
@@ -346,11 +349,11 @@ final class Session {
         host.endingStatus = 128 + signal
     }
 
-    /// Handles an error that nobody else has handled: it ends the process. If a signal already ends the process, an
-    /// error only ends the run in which it occurs, so that observers see the exit of each run. Such an error is not
-    /// reported.
+    /// Handles an error that no code has handled: ends the process. If a signal is already ending the process, an error
+    /// only ends the run in which it occurs, so that observers are notified of the exit of each run. Such an error is
+    /// not reported.
     private func uncaught(_ failure: Failure) {
-        // This error belongs to one of the last steps; the next step follows.
+        // The error occurred in one of the last steps; continue with the next step.
         if host.isShuttingDown || hasEnded {
             guard failure.cause == .raised else { return }
             Program.report(failure.text)
@@ -370,7 +373,7 @@ final class Session {
         TraceSettings.noteError(host)
         host.endsWithProcess = true
         host.close()
-        // Control-C has ended code that computes. `rlhost --watch` must end as well, and sees the signal only.
+        // Control-C has ended running code. End by the signal, so that `rlhost --watch`, the parent, ends as well.
         if failure.cause == .interrupted, WatchedProgram.isWatched { Ending.die(by: SIGINT) }
         Ending.end(1)
     }
@@ -395,8 +398,8 @@ final class Session {
         return fail(text, Status.mainNeverEnded)
     }
 
-    /// Messages at the end must not go to a screen that is about to be switched away.
-
+    /// Reports a failure. Restores the terminal first: a message on the alternate screen would disappear with that
+    /// screen.
     private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {
         // A signal has interrupted the code; the code itself has not failed.
         if let ending { return ending }

@@ -10,7 +10,7 @@ public final class PromptScript {
     /// The anchored table of the Lua functions.
     private let functions: UInt32
 
-    /// Returns nil if memory is exhausted. Opens `runloop` as the global `rl`, unless there is one.
+    /// Returns nil if memory is exhausted. Opens `runloop` as the global `rl`, unless there is a global `rl` already.
     ///
     /// - Parameter guest: The name of the entries' chunks, for a prompt that does not change the globals: `rl`, `help`
     ///   and the last results are local to it.
@@ -39,7 +39,7 @@ public final class PromptScript {
         .init("text") { loadText(Call($0)) },
     ])
 
-    /// load_part(name): returns the function of one of our modules, without the script's `require`.
+    /// load_part(name): Returns the function of one of the host's modules. Does not use the script's `require`.
     private static func loadPart(_ call: Call) -> Int32 {
         guard let name = call.string(1), call.stack.pushModule("runloop.\(name)") else {
             return call.raise("there is no such part of the prompt")
@@ -95,7 +95,7 @@ public final class PromptScript {
             case .file(let path): path
             }
         let base = stack.top
-        // These calls also fail when Control-C interrupts one of them.
+        // These calls also fail if Control-C interrupts one of them.
         guard begin("compile"), stack.push(text), stack.push(kind), stack.call(arguments: 2, results: 2),
             stack.type(base + 1) == .function
         else {
@@ -143,7 +143,7 @@ public final class PromptScript {
         return stack.string(-1)
     }
 
-    /// Returns the text that shows an error. The error's value is on top of a coroutine's stack if it is known. Sets
+    /// Returns the text that shows an error. If `source` is not nil, the error's value is on top of that stack. Sets
     /// `_error`.
     public func failed(_ source: Stack?, _ failure: Failure, width: Int, color: Bool) -> String {
         let stack = host.stack
@@ -237,10 +237,10 @@ extension LuaHost {
     /// same thread.
     public static func setAroundProgram(_ function: @convention(c) (Int32) -> Void) { setAroundPrograms(function) }
 
-    /// A Control-C that has just arrived is meant for the code that begins now.
+    /// Lets a Control-C that has just arrived interrupt the code that begins now.
     public func handInterruptOver() { handSignalOver() }
 
-    /// Called when the Lua code that was to be interrupted has ended. Signals that the code has not seen are kept, for
-    /// `takeSignal`.
+    /// Called when the Lua code that should be interrupted has ended. Signals that the code has not noticed stay noted,
+    /// for `takeSignal`.
     public func forgetInterrupt() { Self.forgetInterruptions() }
 }

@@ -23,8 +23,8 @@ extension LineEditor {
         let candidates = completion.candidates.map { TextBuffer.normalised($0.unicodeScalars) }
         let common = candidates.dropFirst().reduce(candidates[0]) { Self.commonPrefix($0, $1) }
         let isSingle = candidates.allSatisfy { $0 == candidates[0] }
-        // If the candidates differ in letters that are typed already, their common text is shorter, and would remove
-        // these letters.
+        // If the candidates differ in the case of typed letters, their common prefix is shorter than the typed text. Do
+        // not insert it: it would remove typed letters.
         if common != typed, isSingle || common.count >= typed.count {
             buffer.replace(start..<buffer.cursor, with: common)
             if isSingle { return }

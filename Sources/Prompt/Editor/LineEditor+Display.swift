@@ -1,9 +1,9 @@
 extension LineEditor {
-    /// Removes prompt and text from the screen: the cursor is left where the prompt began, with nothing below. Keys
-    /// still work.
+    /// Removes prompt and text from the screen. The cursor is then where the prompt began, and the screen below is
+    /// empty. Keys still work.
     ///
-    /// Hosts that lend the terminal to another program call this. The output of that program has to end with a newline;
-    /// use `interleave(_:)` for output that may not. Does nothing if the prompt is hidden.
+    /// Hosts call this before they lend the terminal to another program. The output of that program must end with a
+    /// newline. For output that may not end with a newline, use `interleave(_:)`. Does nothing if the prompt is hidden.
     public func hide() {
         guard phase == .editing else { return }
         refresh()
@@ -13,8 +13,8 @@ extension LineEditor {
         phase = .hidden
     }
 
-    /// Removes prompt and text for code that reads a line which the terminal itself echoes. The cursor is left where
-    /// the last output stopped, such as after a question. `show()` brings them back.
+    /// Removes prompt and text, for code that reads a line while the terminal echoes it. The cursor is then where the
+    /// last output stopped, such as after a question. `show()` draws prompt and text again.
     public func makeWay() {
         guard phase == .editing else { return }
         refresh()
@@ -71,7 +71,7 @@ extension LineEditor {
 
     /// Sets a new size of the terminal, and draws again.
     ///
-    /// An unfinished line of output above the prompt is continued only if it is still in the same place.
+    /// Later output continues an unfinished line above the prompt only if the new size leaves that line in its place.
     public func resize(columns: Int, rows: Int) {
         let columns = max(columns, 2)
         let rows = max(rows, 1)
@@ -98,10 +98,11 @@ extension LineEditor {
     /// Wraps output for the terminal, so that it does not damage the line that is being typed: returns all bytes to
     /// write, including pending output of the editor.
     ///
-    /// Output that does not end with a newline is remembered: the prompt goes to a fresh row, and the next output
-    /// continues where the last one stopped, in the same colours. A character or an escape sequence that is cut off at
-    /// the end of `bytes` is held back until the rest arrives. If a program moves the cursor itself, the editor only
-    /// avoids overwriting its output. Pass output through here while the editor is idle, too. O(n).
+    /// If output does not end with a newline, the prompt is drawn in a new row, and the next output continues where the
+    /// last output stopped, in the same colours. A character or an escape sequence that is cut off at the end of
+    /// `bytes` is held back until the rest arrives. If a program has moved the cursor, the next output does not
+    /// continue its line; the editor then only avoids overwriting the program's output. Pass output through here while
+    /// the editor is idle, too. O(n).
     public func interleave(_ bytes: some Collection<UInt8>) -> [UInt8] {
         var visible: [UInt8] = []
         tracker.track(bytes, into: &visible)
@@ -133,12 +134,12 @@ extension LineEditor {
 }
 
 extension LineEditor {
-    /// Begins a fresh row if the last output did not end its row; the prompt must not overwrite it.
+    /// If the last output did not end its row, begins a new row, so that the prompt does not overwrite the output.
     func leaveUnfinishedOutput() {
         if !tracker.colors.isEmpty { output.append(sequence: Style.plain.sequence) }
         guard tracker.isLineUnfinished else { return }
         tracker.suspend(into: &output)
-        // With a single row there is no row above the prompt to return to.
+        // With a single row, the cursor cannot return to a row above the prompt.
         followsPartialLine = tracker.canResume && rows > 1 && !isDumb
         if !followsPartialLine { tracker.reset() }
     }
@@ -164,8 +165,8 @@ extension LineEditor {
         painter.paint(frame(isFinal: false), columns: columns, into: &output)
     }
 
-    /// The number of rows for the frame. If output is to be continued in the row above the frame, the cursor must be
-    /// able to reach that row.
+    /// The number of rows for the frame. If output will be continued in the row above the frame, one row less, so that
+    /// the cursor can reach that row.
     var height: Int { followsPartialLine ? max(rows - 1, 1) : rows }
 
     var shownPrompt: String { search?.prompt ?? prompt }
@@ -181,7 +182,7 @@ extension LineEditor {
             if !isFinal { addSuggestion(to: &frame) }
             return frame
         }
-        // The list may take rows from the text, but leaves it at least half of the screen.
+        // The list of candidates may take rows from the text, but the text keeps at least half of the screen.
         var whole = Layout.Position()
         let used = layout.frame(height: height, top: &whole).rows.count
         let room = height - min(used, (height + 1) / 2)
@@ -203,7 +204,7 @@ extension LineEditor {
         return styles
     }
 
-    /// Shows the suggestion or the hint after the text, as far as the cursor's row has room.
+    /// Adds the suggestion or the hint after the text, cut to the room in the cursor's row.
     private func addSuggestion(to frame: inout Frame) {
         let rest = afterword
         guard !rest.isEmpty, frame.rows.indices.contains(frame.cursorRow) else { return }

@@ -12,14 +12,14 @@ extension LineEditor {
             return
         }
         var column = buffer.column(of: buffer.cursor)
-        // Passing a short line must not change the column that the cursor returns to.
+        // After passing a shorter line, the cursor must return to its original column.
         if case .vertical(let goal) = previous { column = goal }
         let target = direction < 0 ? buffer.startOfLine(start - 1) : end + 1
         buffer.move(to: buffer.offset(inLineFrom: target, column: column))
         lastCommand = .vertical(column: column)
     }
 
-    /// Shows the nearest entry with a prefix, each text once.
+    /// Shows the nearest entry that begins with a prefix. Skips entries whose text was shown already.
     private func step(_ direction: Int, _ prefix: [Unicode.Scalar]) {
         let wanted = TextBuffer.string(prefix[...])
         var position = historyPosition + direction
@@ -29,7 +29,7 @@ extension LineEditor {
             if isWanted, !isShownBefore(position) { return showHistory(position) }
             position += direction
         }
-        // Down stops at the entry that the user was typing.
+        // Going down, the last stop is the entry that the user was typing.
         guard position == history.count, historyPosition < position else { return events.append(.bell) }
         showHistory(position)
     }
@@ -84,7 +84,7 @@ extension LineEditor {
         shownHint = (buffer.revision, hint(buffer.string).map { Array($0.unicodeScalars) } ?? [])
     }
 
-    /// Shows a hint that `hint` could not return at once, if the text is still the same.
+    /// Shows a hint that came later than the call of `hint`, if the text is still the same.
     public func show(hint: String, for text: String) {
         guard phase == .editing, buffer.string == text else { return }
         shownHint = (buffer.revision, Array(hint.unicodeScalars))
@@ -117,7 +117,8 @@ extension LineEditor {
 
     // MARK: The last argument
 
-    /// Alt-.: inserts the last argument of the newest entry; pressed again, replaces it by that of the entry before.
+    /// Alt-.: inserts the last argument of the newest entry. If pressed again, replaces it by the last argument of the
+    /// entry before.
     func insertLastArgument(_ previous: Command) {
         var range = buffer.cursor..<buffer.cursor
         var position = history.count - 1
@@ -187,7 +188,7 @@ extension LineEditor {
         case .unknown, .scalar("\u{11}"), .scalar("\u{16}"):
             if key != .unknown { decoder.quotesNext = true }
         case .scalar("\u{03}"):
-            // The found text is dropped; an interrupted search must not count as an empty entry.
+            // Control-C drops the found text. The interrupted search must not count as Control-C on an empty entry.
             self.search = nil
             return false
         default:

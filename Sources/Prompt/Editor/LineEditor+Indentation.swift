@@ -1,6 +1,6 @@
 extension LineEditor {
-    /// Begins another line, indented to the depth of the open blocks. Text in a burst brings its own blanks and is not
-    /// indented.
+    /// Begins another line, indented to the depth of the open blocks. Text that arrives in a burst is not indented,
+    /// since it contains its own blanks.
     func newLine() {
         guard let indent, !isInBurst else {
             indentedLine = nil

@@ -1,5 +1,5 @@
 extension LineEditor {
-    /// Handles one key. Typed text takes a faster way; see `feed(_:)`.
+    /// Handles one key. `feed(_:)` handles plain typed text by a faster path.
     func handle(_ key: Key) {
         if search != nil, searchHandles(key) { return }
         // The list of candidates stays as long as Tab chooses from it.
@@ -136,7 +136,7 @@ extension LineEditor {
         events.append(.suspend)
     }
 
-    /// Leaves the prompt on the screen for a program that gets the terminal.
+    /// Leaves the prompt on the screen before another program gets the terminal.
     private func leave() {
         let cursor = buffer.cursor
         close(mark: "")
@@ -163,8 +163,8 @@ extension LineEditor {
         painter.forget()
     }
 
-    /// Inserts a paste as it is. Control characters in it become visible text such as `^X`, so that they neither act as
-    /// keys nor reach the terminal.
+    /// Inserts a paste as text. Control characters in the paste become visible text such as `^X`, so that they neither
+    /// act as keys nor reach the terminal.
     private func paste(_ bytes: [UInt8]) {
         buffer.replace(
             buffer.cursor..<buffer.cursor,

@@ -7,7 +7,7 @@ extension LineEditor {
         /// Full replacements for that text, in the order in which they are listed.
         public var candidates: [String]
 
-        /// A start inside of a character or beyond the cursor is moved to the nearest one before.
+        /// If `start` is inside a character or after the cursor, the editor uses the nearest valid offset before it.
         public init(start: Int, candidates: [String]) {
             self.start = start
             self.candidates = candidates

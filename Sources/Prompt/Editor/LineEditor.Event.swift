@@ -5,7 +5,7 @@ extension LineEditor {
         case line(String)
         /// Control-D on an empty entry. The editor is idle until `begin()`.
         case endOfFile
-        /// Control-C on an empty entry, which stays on the screen, or while the editor is idle.
+        /// Control-C on an empty entry, whose prompt stays on the screen; or Control-C while the editor is idle.
         case interrupt
         /// Control-C dropped what had been typed; a fresh prompt is on the screen already.
         case discarded

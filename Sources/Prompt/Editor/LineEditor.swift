@@ -1,7 +1,7 @@
-/// Edits one entry at a time on a terminal, for a host that reads the bytes and writes the bytes.
+/// Edits one entry at a time on a terminal. The host reads the terminal's bytes and writes the editor's output.
 ///
-/// A state machine without a clock, a file descriptor or a thread: the host feeds it the terminal's bytes; it returns
-/// the user's actions, and collects the bytes to write.
+/// The editor is a state machine without a clock, a file descriptor or a thread. The host feeds it the terminal's
+/// bytes. The editor returns the user's actions, and collects the bytes to write.
 ///
 ///     editor.prompt = "> "
 ///     _ = editor.begin()
@@ -9,8 +9,8 @@
 ///     for event in editor.feed(bytes) { … }      // .line("1 + 1")
 ///     write(editor.takeOutput())
 ///
-/// The terminal has to be in raw mode: no echo, no line assembly, no signals from keys, no flow control. Whether it
-/// still turns LF into CR LF does not matter. All other output to the terminal must pass through `interleave(_:)`.
+/// The terminal must be in raw mode: no echo, no line buffering, no signals from keys, no flow control. It may or may
+/// not convert LF to CR LF. All other output to the terminal must pass through `interleave(_:)`.
 ///
 /// Not thread-safe: use it from one thread, the one of the loop that reads the terminal. Callbacks may read the
 /// editor but must not feed it; doing so traps.
@@ -26,36 +26,37 @@ public final class LineEditor {
     /// A terminal without cursor movement (`TERM=dumb`): one row is used, with CR and BS alone, and the line
     /// scrolls sideways. Set it before `begin()`.
     public var isDumb = false
-    /// Whether the terminal wraps rows again that have become too long after a change of its width. Most do; set it to
-    /// false for xterm proper (`XTERM_VERSION` is set) and the Linux console.
+    /// Whether the terminal wraps rows again that are too long after a change of its width. Most terminals do. Set it
+    /// to false for xterm itself (`XTERM_VERSION` is set) and for the Linux console.
     public var reflows = true
 
     /// Asked when Enter is pressed. Without this function, every entry is complete.
     public var isComplete: ((_ text: String) -> Verdict)?
     /// Asked when Tab is pressed; `cursor` counts UTF-8 bytes. Without this function, Tab only indents.
     public var complete: ((_ text: String, _ cursor: Int) -> Completion)?
-    /// Called for the colours of a changed text before it is drawn, up to `longestHighlight`; later ranges win.
+    /// Returns the colours of a text. Called before a changed text of at most `longestHighlight` scalars is drawn.
+    /// Where ranges overlap, the later one wins.
     public var highlight: ((_ text: String) -> [Highlight])?
 
     /// Called when Enter begins a line or its first word changes. Returns the blanks for the start of the text's last
     /// line; nil leaves them. Without this function, lines are not indented.
     public var indent: ((_ text: String) -> String?)?
-    /// Called for the two matching brackets, one of them beside the cursor, in UTF-8 bytes. The editor draws both
-    /// brackets in the same style.
+    /// Returns the offsets, in UTF-8 bytes, of two matching brackets, one of which is next to the cursor. The editor
+    /// draws both brackets in the same style.
     public var brackets: ((_ text: String, _ cursor: Int) -> (Int, Int)?)?
-    /// Called for the text that Alt-. inserts from an earlier entry. Without this function, Alt-. inserts the text
-    /// after the entry's last blank.
+    /// Returns the text of an earlier entry that Alt-. inserts. Without this function, Alt-. inserts the text after the
+    /// entry's last blank.
     public var lastArgument: ((_ text: String) -> String?)?
     /// Whether the rest of the newest matching entry of the history is shown after the text, dimmed; Right accepts it.
     /// The rest is shown only with colour, because otherwise it would look like typed text.
     public var suggests = false
 
-    /// Called after each key; returns the text that may follow, which is shown dimmed if there is no suggestion. Only
-    /// with colour. Called by `feed` alone.
+    /// Returns the text that may follow, which the editor shows dimmed if there is no suggestion. Called after each
+    /// key, by `feed` only, and only if colours are used.
     public var hint: ((_ text: String) -> String?)?
 
-    /// The code points that stand for bytes that are not UTF-8, for hosts that can use them: each is shown as its byte,
-    /// `<ff>`. Such bytes in the input of `feed` become U+FFFD.
+    /// The code points that represent bytes that are not UTF-8, for hosts that use such code points. The editor shows
+    /// each as its byte, `<ff>`. In the input of `feed`, bytes that are not UTF-8 become U+FFFD.
     public static let bytes: ClosedRange<UInt32> = 0x10FF80...0x10FFFF
 
     /// Texts with more scalars than this are drawn without colours, because each key must be answered at once.
@@ -76,8 +77,8 @@ public final class LineEditor {
     var search: Search?
     var listing: Listing?
 
-    // The entry of the history that is shown; `history.count` for the typed one. Changes that the user makes to other
-    // entries are kept until an entry is accepted.
+    // The index of the history entry that is shown; `history.count` for the entry that the user types. Changes that the
+    // user makes to history entries are kept until an entry is accepted.
     var historyPosition = 0
     var edited: [Int: TextBuffer] = [:]
 
@@ -91,11 +92,11 @@ public final class LineEditor {
     var shownHint: (revision: Int, text: [Unicode.Scalar])?
     var suggestionCache: (revision: Int, count: Int, text: [Unicode.Scalar])?
 
-    // Where the line starts whose blanks the editor has inserted; it adjusts them while the user types.
+    // The start of the line that the editor has indented. The editor adjusts this indentation while the user types.
     var indentedLine: Int?
     // The prefix that Up and Down search for, until another key is pressed.
     var wantedPrefix: [Unicode.Scalar]?
-    // More bytes have arrived with the current one: a paste without brackets, or keys typed ahead.
+    // Whether further bytes have arrived together with the current one: a paste without brackets, or keys typed ahead.
     var isInBurst = false
 
     // Whether unfinished output is in the row above the prompt and will be continued there.
@@ -112,11 +113,11 @@ public final class LineEditor {
     enum Command: Equatable {
         case other, kill
         case yank(Range<Int>)
-        /// Up or Down, with the column that the cursor came from.
+        /// Up or Down, with the column to which the cursor returns in longer lines.
         case vertical(column: Int)
-        /// Tab that could not complete; the next Tab lists the candidates.
+        /// A Tab that could not complete: the next Tab lists the candidates.
         case ambiguousTab
-        /// Tab that put one of the listed candidates into the text.
+        /// A Tab that inserted one of the listed candidates.
         case choice(Range<Int>)
         /// Control-X, which waits for another key.
         case prefix
@@ -149,8 +150,8 @@ extension LineEditor {
         return output
     }
 
-    /// Shows the prompt and begins an entry that contains `text`. Keys typed ahead are handled at once, so that it can
-    /// return events just like `feed`. Does nothing while an entry is being edited.
+    /// Shows the prompt and begins an entry that contains `text`. Handles keys typed ahead at once, so it may return
+    /// events, as `feed` does. Does nothing while an entry is being edited.
     public func begin(with text: String = "") -> [Event] {
         guard phase == .idle else { return [] }
         phase = .hidden

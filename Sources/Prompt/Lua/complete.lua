@@ -15,7 +15,7 @@ local globals, package = _G, package
 
 -- Where the cursor is -------------------------------------------------------------------------------------------------
 
--- Returns the place of the innermost bracket that is open at the end.
+-- Returns the token index of the innermost bracket that is still open at the end.
 local function open_bracket(found, last)
   local depth = 0
   for at = last, 1, -1 do
@@ -24,7 +24,8 @@ local function open_bracket(found, last)
   end
 end
 
--- Returns the annotated call whose argument list contains a bracket, and the argument's number; nil if there is none.
+-- Returns the annotated call whose argument list contains the bracket, and the number of the argument that contains it;
+-- nil if there is no such call.
 local function call_of(found, bracket, last, scope)
   local before = bracket - 1
   local first = found[before] and beginning(found, before)
@@ -40,8 +41,8 @@ local function call_of(found, bracket, last, scope)
   return name, entry, position, known.value
 end
 
--- Returns the fields of the table that begins with a bracket, if the call, field or list around it determines its
--- class.
+-- Returns the fields of the table that begins with a bracket, if the class of the table is known from the call, the
+-- field or the list that contains it.
 local function fields_of_table(found, bracket, scope)
   local before = found[bracket - 1]
   local text = before and before.kind == "operator" and before.text
@@ -135,8 +136,7 @@ end
 
 -- Candidates ----------------------------------------------------------------------------------------------------------
 
--- Returns the candidates that begin with the typed part; if there are none, those that begin with it when case is
--- ignored.
+-- Returns the candidates that begin with the typed part. If there are none, compares without regard to case.
 local function choose(candidates, partial)
   local found, seen = {}, {}
   local function take(fits)
@@ -197,7 +197,7 @@ local function in_string(found, add, scope)
     name, entry, position = call_of(found, bracket, at, scope)
   end
   local param = not field and entry and entry.params[position]
-  -- The paths of routes are paths of URLs, not of files.
+  -- The paths of routes are URL paths, not file paths.
   local is_path = param and IS_PATH[param.name] and not find(entry.title, "^routes:")
   if name == "require" or before.kind == "name" and before.text == "require" then
     complete_module(partial, add)

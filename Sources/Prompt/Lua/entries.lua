@@ -1,7 +1,7 @@
 -- The Lua half of the prompt: compiles entries, shows values and errors, completes, and gives help. The chunk returns
--- the functions that the prompt calls. Its arguments are three functions, which load a part, list a directory and
--- return the text of a part; the internals; the name of a guest's chunks, or nil; and Lua's own `print`. The prompt of
--- a guest does not change the globals.
+-- the functions that the prompt calls. Its arguments are: functions that load a part, list a directory, and return the
+-- text of a part; the internals; for the prompt of an attached user (a guest), the name of its chunks, else nil; and
+-- Lua's own `print`. The prompt of a guest does not change the globals.
 
 local part, list_directory, text_of, internals = ...
 local guest, print = select(5, ...)
@@ -24,7 +24,7 @@ local repl = { is_incomplete = locals.is_incomplete, statement = locals.statemen
 
 -- Names ---------------------------------------------------------------------------------------------------------------
 
--- Returns a function that returns the result of `load`, which it calls at first use.
+-- Returns a function that calls `load` at its first call, and always returns the result of that call.
 local function later(load)
   local loaded
   return function()
@@ -37,7 +37,7 @@ local get_reference = later(function() return part "prompt.reference"(text_of "r
 
 local names = part "prompt.names"(internals, stdlib, get_reference)
 
--- Returns the script's name for a function: the name of a global, of a kept local, or of a field of a loaded module.
+-- Returns the name under which the script knows a function: a global, a kept local, or a field of a loaded module.
 function names.own(value)
   local found
   locals.each(function(name)
@@ -117,7 +117,7 @@ local function options(width, color, deep)
   }
 end
 
--- As in the prompt of `lua`: if the script has replaced `print`, results go through its own.
+-- As in the prompt of `lua`, results are printed with the script's `print`, if the script has replaced it.
 local function show_by(own_print, ...)
   local ok, message = pcall(own_print, ...)
   if ok then return end
@@ -163,7 +163,7 @@ function repl.failed(width, color, was_interrupted, text, value)
   local message, traceback = match(text, "^(.-)\n(stack traceback:.*)$")
   message, traceback = message or text, traceback or ""
   if was_interrupted then
-    -- The place of an interruption is shown only if it is deeper than the entry itself.
+    -- Show the traceback of an interruption only if it was in a function that the entry called.
     local frames = 0
     for line in traceback:gmatch "\n\t([^\n]*)" do
       if not find(line, "^%[C%]:") then frames = frames + 1 end
@@ -181,7 +181,7 @@ function repl.failed(width, color, was_interrupted, text, value)
   else
     message = inspector.harmless(message)
   end
-  -- The entry is shown as the main chunk, though an entry that uses earlier locals is compiled inside a function.
+  -- Show the entry as the main chunk, although an entry that uses earlier locals is compiled inside a function.
   local head, line = match(traceback, "^(.*\n\t)([^\n]-: in )function <[^\n]-:1>\n\t%[C%]: in %?$")
   if head then traceback = head .. line .. "main chunk\n\t[C]: in ?" end
   last_traceback = traceback ~= "" and message .. "\n" .. traceback or message
@@ -268,7 +268,7 @@ local get_help = later(function() return part "prompt.help"(get_reference(), std
 function repl.help(what, width)
   local help = get_help()
   if type(what) == "string" then
-    -- If the reference does not know the name, the answer may be a comment in the user's own code.
+    -- If the reference does not have the name, look for a comment above the function in the user's own code.
     local text, message = help.text(what, width)
     if text then return text end
     local known = find(what, "^%s*[%a_][%w_.:]*%s*$") and get_expressions().resolve(tokens.scan(what), 1)

@@ -8,8 +8,8 @@ local find, match, sub = string.find, string.match, string.sub
 local getmetatable = debug.getmetatable
 local plain = reference.plain
 
--- Knowledge about an expression is { value = v }; or { class = "runloop.Loop" }, an object of a class in the reference;
--- or { entry = e }, a call in the reference; or nil.
+-- The knowledge about an expression is a table or nil: { value = v } if its value is known; { class = "runloop.Loop" }
+-- if it is an object of a class in the reference; { entry = e } if it is a function in the reference.
 
 -- Calls visit(key, value) for the fields of a value, including those inherited through __index tables.
 local function each_field(value, visit)
@@ -87,7 +87,7 @@ local STEPS = { ["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] =
 -- Returns the change of depth at a token: 1 for an opening bracket, -1 for a closing one, 0 for other tokens.
 local function step_of(token) return token.kind == "operator" and STEPS[token.text] or 0 end
 
--- Returns the place of the matching bracket, in a direction.
+-- Returns the token index of the matching bracket, in a direction.
 local function partner(found, at, step)
   local depth = 0
   while found[at] do
@@ -107,8 +107,8 @@ end
 
 local resolve
 
--- Resolves a primary expression: a name, a string, or an expression in parentheses. Returns the knowledge and the next
--- place.
+-- Resolves a primary expression: a name, a string, or an expression in parentheses. Returns the knowledge about it, and
+-- the index of the next token.
 local function primary(found, at, scope)
   local token = found[at]
   if not token then return nil, at end
@@ -126,8 +126,8 @@ local function primary(found, at, scope)
   return value ~= nil and { value = value } or nil, at + 1
 end
 
--- Resolves an expression of names, fields, constant keys and calls that begins at a place, and ends at `last_place` if
--- that is given.
+-- Resolves an expression of names, fields, constant keys and calls. It begins at the token index `at`, and ends at
+-- `last_place` if that is given.
 function resolve(found, at, scope, last_place)
   local known
   known, at = primary(found, at, scope)
@@ -184,7 +184,7 @@ local function beginning(found, at)
   end
 end
 
--- The locals of the open blocks before the cursor: { known } by name.
+-- The words that open blocks. Locals of blocks that are still open at the cursor are known.
 local OPENS = { ["function"] = true, ["do"] = true, ["then"] = true, ["repeat"] = true }
 local CLOSES = { ["end"] = true, ["until"] = true, ["elseif"] = true, ["else"] = true }
 
@@ -218,7 +218,7 @@ local function locals_of(found)
     elseif word == "local" then
       local list, after = names_at(at + 1)
       local known
-      -- A name is visible only after its statement.
+      -- A local name is visible only after the end of its statement.
       if found[after] and found[after].text == "=" then
         if not found[after + 1] then break end
         known = resolve(found, after + 1, flat())

@@ -13,7 +13,7 @@ local help = {}
 
 local function starts_with(text, start) return sub(text, 1, #start) == start end
 
--- Wraps a paragraph. `head` comes before the first line, unchanged, and `indent` before the others.
+-- Wraps a paragraph. The first line begins with `head`, unchanged; further lines begin with `indent`.
 local function wrap(text, width, indent, head)
   local lines, line = {}, head or ""
   local is_fresh = true
@@ -115,7 +115,7 @@ local function list(entries, width)
   return concat(out, "\n")
 end
 
--- Returns the calls for which `fits` is true.
+-- Returns the calls for which `fits` returns true.
 local function calls(fits)
   local found = {}
   for key, entry in next, functions do
@@ -192,7 +192,7 @@ local function call_named(key)
   local member = gsub(key, "[.]([^.:]+)$", ":%1")
   local entry = functions[key] or functions["rl." .. key] or functions[member] or functions[(gsub(key, "^rl[.:]", ""))]
   if entry or not find(key, "[.:]") then return entry end
-  -- `stream:read` stands for the method in any module; if several have it, they are listed.
+  -- `stream:read` may be a method of any module. If several modules have such a method, all are listed.
   local found = calls(function(other)
     return sub(other, -#key - 1) == "." .. key or sub(other, -#key - 1) == "." .. member
   end)

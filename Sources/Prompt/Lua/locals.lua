@@ -14,10 +14,10 @@ local globals = _G
 
 local locals = {}
 
--- An entry's top-level locals live on as upvalues. A call is inserted after each `local` statement; its argument is a
--- function that mentions the new variables, and so has them as upvalues. A later entry that mentions them is compiled
--- inside a function with locals of the same names, and its upvalues are joined to the kept ones. So closures,
--- assignments and shadowing work as if all entries were in one block.
+-- An entry's top-level locals are kept as upvalues. After each `local` statement, a call is inserted. Its argument is a
+-- function that mentions the new variables, and so has them as upvalues. If a later entry mentions these variables, it
+-- is compiled inside a function with locals of the same names, and its upvalues are joined to the kept ones. So
+-- closures, assignments and shadowing work as if all entries were in one block.
 
 local variables = {}  -- { fn, index, constant } by name.
 local to_close = {}   -- The values of <close> variables, which are closed when the session ends.
@@ -25,20 +25,21 @@ local kept = {}       -- The variables that the current entry declares, by numbe
 
 local KEEP = "_rlhost_keep"
 
--- This text is inserted before an entry. A to-be-closed variable, even if it is nil, keeps `return f()` from becoming a
--- tail call. So tracebacks of called functions show the entry.
+-- This text is inserted before an entry. With a to-be-closed variable, even if it is nil, `return f()` is not a tail
+-- call, so tracebacks still show the entry.
 local STAY = "local _rlhost_entry <close> = nil "
 
 local function load_staying(head, body, chunk)
   local fn = load(head .. STAY .. body, chunk, "t")
-  -- If the function has no room for one more variable, compiles it without the prefix.
+  -- If the function already has the largest number of variables, compile it without the prefix.
   if fn then return fn end
   return load(head .. body, chunk, "t")
 end
 
 local published = {}  -- The variables by name.
 
--- Gives a value to a name of the prompt: sets a global; for a guest, sets a local, unless there is such a global.
+-- Sets a variable of the prompt, such as `_`: as a global, or for a guest as a kept local, unless a global has the
+-- name.
 function locals.publish(name, value)
   if not guest then return rawset(globals, name, value) end
   local variable = variables[name]
@@ -92,7 +93,7 @@ local OPENS = { ["function"] = true, ["do"] = true, ["repeat"] = true, ["if"] = 
 local CLOSES = { ["end"] = true, ["until"] = true }
 local BRACKETS = { ["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1 }
 
--- Returns the text with calls that keep the top-level locals, and whether there are any.
+-- Returns the text with inserted calls that keep the top-level locals, and whether there are any such locals.
 local function with_keeping(text, tokens)
   kept = {}
   local pieces, written = {}, 1
@@ -220,8 +221,8 @@ local function wants_more(message, text)
   return backslashes and #backslashes % 2 == 1 or find(last.text, "\\z%s*$") ~= nil
 end
 
--- Reads an entry as an expression, or else as statements. Returns the entry's function and the source; or nil, the
--- error, and whether the entry is only unfinished.
+-- Compiles an entry as an expression, or else as statements. Returns the entry's function and its source; or nil, the
+-- error, and whether the entry is merely unfinished.
 local function read(text, chunk)
   local expression, statement = forms(text)
   local fn, message = load_staying("", expression, chunk)
@@ -260,7 +261,7 @@ function locals.compile(text, chunk)
   if find(why, "attempt to assign to const variable", 1, true) or find(why, "locals of earlier entries", 1, true) then
     return nil, why
   end
-  -- If the inserted calls break a goto, compiles without keeping anything.
+  -- If the inserted calls make a `goto` invalid, compile the entry without keeping locals.
   return bind(source, tokens, source, chunk) or fn
 end
 

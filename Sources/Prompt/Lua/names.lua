@@ -21,7 +21,8 @@ local LIBRARIES = { "string", "table", "math", "os", "io", "debug", "coroutine",
 
 local names = {}
 
--- Returns the methods of a kind of objects, also for a name without `_`; nil if there is no such kind.
+-- Returns the methods of a kind of objects. The kind's name may also be given without its `_`. Returns nil if there is
+-- no such kind.
 function names.methods(kind)
   if kind == "file" then
     local methods = getmetatable(io.stdout)
@@ -36,7 +37,8 @@ function names.methods(kind)
   return found and methods or nil
 end
 
--- Objects that are Lua tables: the name of the class and its methods, by metatable.
+-- Returns the classes whose objects are Lua tables. The keys are metatables; a value has the class's name and its
+-- methods.
 local function written_classes()
   local objects = internals.loaded["runloop.objects"]
   return type(objects) == "table" and objects.classes or {}
@@ -62,7 +64,7 @@ end
 local function in_table(holder, value)
   if type(holder) ~= "table" then return nil end
   for key, field in next, holder do
-    -- The variables of the last results do not count as names.
+    -- Skip the variables with the last results, such as `_` and `_1`.
     if rawequal(field, value) and type(key) == "string" and not find(key, "^_") then return key end
   end
 end
@@ -75,7 +77,7 @@ local function among(tables, value)
   end
 end
 
--- Does the same for a list of kinds or libraries, whose tables a function returns.
+-- Does the same for a list of kinds or libraries; `table_of` returns the table for each.
 local function among_all(list, table_of, separator, value)
   for _, name in ipairs(list) do
     local key = in_table(table_of(name), value)

@@ -32,7 +32,7 @@ local function split_type(text)
   return sub(text, 1, at - 1), gsub(sub(text, at + 1), "^%s*#?%s*", "")
 end
 
--- Returns the name that code uses for a class: `fd_port` for `runloop.FDPort`, `timer` for `Timer`.
+-- Returns a class's name in lower case, without `runloop.` and `_`.
 local function plain(name) return (gsub(gsub(name:lower(), "^runloop%.", ""), "_", "")) end
 
 local function read_field(line)
@@ -183,8 +183,8 @@ function reference.fields_of(kind)
   return fields, first
 end
 
--- Returns the fields of a call's option table at a position, and their class; if that argument has none, those of the
--- first argument that has.
+-- Returns the fields of the option table at an argument's position, and their class. If that argument is not an option
+-- table, takes the first argument that is one.
 function reference.options_of(entry, position)
   for pass = position and 0 or 1, #entry.params do
     local param = entry.params[pass == 0 and position or pass]
@@ -205,14 +205,15 @@ function reference.each_member(class, visit)
   for _, field in ipairs(reference.fields_of(class)) do visit(field.name, nil, field.type) end
 end
 
--- Returns the class for a name, which is the whole name of the class or its end. `stream` and `Stream` stand for
+-- Returns the class for a name. The name may be the end of the class's name: `stream` and `Stream` mean
 -- `runloop.net.Stream`.
 function reference.class_named(name)
   local key, found = plain(name), nil
   for class in next, classes do
     local own = plain(class)
     if own == key then return class end
-    -- Prefers a class of the library itself to those of modules, and then the first in the alphabet.
+    -- Prefers a class of `runloop` itself to classes of modules. Of several classes of modules, takes the first by
+    -- name.
     if sub(own, -#key - 1) == "." .. key and (not found or class < found) then found = class end
   end
   return found

@@ -15,8 +15,8 @@ local sources = {}
 
 -- Source --------------------------------------------------------------------------------------------------------------
 
--- Built-in code has no file, and all of it has the same chunk name. The module of a function is the one that has a
--- function of that name in that line: one of the loaded modules, or a part of the library itself.
+-- Built-in code has no file, and all built-in code has the same chunk name. So the module of a function is found by
+-- searching the loaded modules, and these parts of the library itself, for a function with its name in its line.
 local PARTS = { "prelude", "notifications", "channels", "pool", "shutdown", "timing" }
 
 local function built_in(info, name)
@@ -83,8 +83,8 @@ end
 
 -- Loading again -------------------------------------------------------------------------------------------------------
 
--- A change of functions: maps each old function to the new one that replaces it, and each variable of the new functions
--- to an old variable.
+-- The result of loading a module again: maps each old function to the new function that replaces it, and each variable
+-- of the new functions to an old variable.
 local Change = {}
 Change.__index = Change
 
@@ -144,8 +144,9 @@ function Change:join()
   for _, join in next, joins do upvaluejoin(join[1], join[2], join[3], join[4]) end
 end
 
---- Runs a module's file again, and replaces its functions in the table that all users share. Variables, and fields that
---- are not functions, keep their values. Returns the changes; or nil and the reason why nothing has changed.
+--- Runs a module's file again, and replaces the functions in the module's table, which all users of the module share.
+--- Variables, and fields that are not functions, keep their values. Returns the changes; or nil and the reason why
+--- nothing has changed.
 function sources.reload(name)
   local old = package.loaded[name]
   if old == nil then return nil, format("no module '%s' is loaded", name) end

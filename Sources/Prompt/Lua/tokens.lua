@@ -14,8 +14,8 @@ local function scan(text)
     tokens[#tokens + 1] = { kind = kind, text = sub(text, at, last), first = at, last = last, open = open }
     at = last + 1
   end
-  -- Returns the last byte of the long bracket that begins at `from`, and whether its end is missing; nil if there is
-  -- none.
+  -- Returns the last byte of the long bracket that begins at `from`, and whether its end is missing. Returns nil if no
+  -- long bracket begins there.
   local function long_bracket(from)
     local level = match(text, "^%[(=*)%[", from)
     if not level then return nil end

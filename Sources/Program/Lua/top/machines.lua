@@ -11,13 +11,13 @@ local escaped = require "runloop.text".shown
 
 local machines = {}
 local format, max, min, huge = string.format, math.max, math.min, math.huge
--- Seconds after which a silent process is no longer shown; seconds to wait for late answers at the end.
+-- GONE: seconds after which a silent process is no longer shown. LATE: seconds to wait for late answers at the end.
 local GONE, LATE = 30, 0.5
 local MOST_ROWS = 10000
 
 -- Rows ----------------------------------------------------------------------------------------------------------------
 
--- Returns a value that another machine has sent if it is a number that can be shown; otherwise nil.
+-- Checks a value that another machine has sent. Returns it if it is a number that can be shown; otherwise nil.
 local function number(value)
   return type(value) == "number" and value >= 0 and value < 1e18 and value or nil
 end
@@ -52,7 +52,7 @@ function machines.take(state, text)
     row.state = late > 0 and format("late %.0f", late) or awake >= 0.9 and "busy" or "ok"
   else
     row.count, row.tasks = number(endpoint.num_requests) or 0, number(data.running)
-    -- The rate between the last two answers that are not too close.
+    -- Compute the rate from the last two answers, if they are not too close to each other.
     row.since, row.base = time, row.count
     if before and time - before.since < 0.2 then
       row.since, row.base, row.rate = before.since, before.base, before.rate
@@ -169,7 +169,7 @@ function machines.run(address, credentials, ca, seconds, how)
   rl.sleep(seconds)
   ask()
   rl.sleep(LATE)
-  -- A process that has answered the first question only is silent.
+  -- A process that has answered only the first question counts as silent.
   state.patience = LATE + 0.1
   local lines, _, processes = machines.lines(state)
   if processes == 0 then

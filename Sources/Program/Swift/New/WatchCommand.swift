@@ -4,8 +4,8 @@ import Lua
 import LuaRunLoops
 import LuaSystem
 
-/// `rlhost --watch`: runs a script as a program, and again when a file that it has read changes. The command is a
-/// script, `runloop.watch`. See docs/cli.md.
+/// `rlhost --watch`: runs a script as a child process, and again when a file that the script has read changes. The
+/// command is a script, `runloop.watch`. See docs/cli.md.
 enum WatchCommand {
     private static let batteries: @Sendable () -> [Battery] = {
         [Battery("runloop.watch", functions: functions)] + Program.batteries()
@@ -39,7 +39,7 @@ enum WatchCommand {
     }
 }
 
-/// The program that `rlhost --watch` runs: it reports which Lua files it reads.
+/// A process that `rlhost --watch` has started. It reports which Lua files it reads.
 enum WatchedProgram {
     private static let variable = "RLHOST_WATCHED"
     /// The descriptor of the file for the paths. Set before there is a second thread.
@@ -64,7 +64,7 @@ enum WatchedProgram {
     /// Prepares a state, and the states of its threads. Returns an error message, or nil.
     static func begin(_ host: LuaHost) -> String? {
         guard let path = getenv(variable).map({ String(cString: $0) }) else { return nil }
-        // Programs that the script starts have no owner here.
+        // Programs that the script starts must not inherit the variable.
         unsetenv(variable)
         descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

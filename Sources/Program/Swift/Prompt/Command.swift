@@ -13,8 +13,8 @@ struct Command {
     let name: Name?
     let argument: String
 
-    /// Returns nil if the text does not have the form of a command. So no statement of Lua has that form: none begins
-    /// with a dot and a letter.
+    /// Returns nil if the text does not have the form of a command: a dot and a letter at the beginning. No Lua
+    /// statement begins in this way.
     init?(_ text: String) {
         let text = text.trimmed
         guard text.hasPrefix("."), let letter = text.dropFirst().utf8.first, letter >= 0x61, letter <= 0x7A,

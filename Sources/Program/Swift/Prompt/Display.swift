@@ -2,14 +2,14 @@ import Glibc
 import LineEditor
 import Linux
 
-/// The line editor and the terminal that it shares with everything that prints.
+/// The line editor, and the terminal, which the editor shares with all code that prints.
 ///
-/// Standard output and standard error are one end of a pseudo-terminal while the prompt lives. A thread reads the other
-/// end at once, so that code that prints never waits for the loop. The display passes all output through the editor,
-/// which removes the prompt and draws it again below. So output from any source works: Lua, a C module, a child
-/// process, another thread.
+/// While the prompt exists, standard output and standard error are one end of a pseudo-terminal. A thread reads the
+/// other end at once, so that printing code never waits for the loop. The display passes all output through the editor,
+/// which removes the prompt and draws it again below the output. So output from any source works: Lua, a C module, a
+/// child process, another thread.
 final class Display: @unchecked Sendable {
-    // Sendable: one of the two locks guards each variable that changes. `editing` guards this one.
+    // Sendable: each variable that changes is guarded by one of the two locks, or is used on the loop's thread only.
     private let editor: LineEditor  // Guarded by `editing`.
     private var pending: [UInt8] = []  // Guarded by `queue`.
     private var marksSeen = 0  // Guarded by `queue`.
@@ -34,7 +34,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: The loop's thread
 
-    /// Uses the editor, and draws what has changed. Everything printed earlier is drawn first.
+    /// Calls `body` with the editor, and draws the changes. First draws everything that was printed earlier.
     func edit<Result>(_ body: (LineEditor) -> Result) -> Result {
         editing.lock()
         isEditing = true
@@ -85,7 +85,8 @@ final class Display: @unchecked Sendable {
             queue.unlock()
             if !printed.isEmpty { bytes += editor.interleave(printed) }
             guard !bytes.isEmpty else { return }
-            // The terminal would add a second carriage return, which recordings of the terminal would show.
+            // The terminal adds a carriage return before each line feed: do not write another one, which recordings of
+            // the terminal would show.
             if bytes.contains(13), Terminal.addsReturns { bytes = Self.withoutReturns(bytes) }
             bytes.withUnsafeBytes { _ = Descriptor.write($0, to: terminal) }
         }
@@ -102,7 +103,7 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Draws, unless other code uses the editor: that code will draw when it is done.
+    /// Draws, unless other code is using the editor: that code draws when it is done.
     private func drawIfFree() {
         while true {
             queue.lock()
@@ -116,7 +117,8 @@ final class Display: @unchecked Sendable {
 
     // MARK: The relay's thread
 
-    /// Marks the position of the relay in the output. No program prints this sequence by itself.
+    /// A sequence that is printed to find out how far the relay has read the output. No program prints this sequence by
+    /// itself.
     private static let mark = Array("\u{1B}_rlhost\u{1B}\\".utf8)
 
     private func relayOutput() {

@@ -4,7 +4,7 @@ import Lua
 
 /// The user's editor, `$VISUAL`, `$EDITOR` or `vi`; and the user's pager.
 enum Editor {
-    /// Opens a text in the editor, and waits until the editor ends.
+    /// Opens a text in the user's editor, and waits until the editor ends.
     ///
     /// - Parameter terminal: The terminal that the editor draws on. The standard output of this process is not the
     ///   terminal itself.
@@ -50,7 +50,7 @@ enum Editor {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The variable may hold options, too, so the shell parses it.
+    /// Runs the editor through the shell: the variable may contain options, too.
     private static func run(_ editor: String, _ file: String, _ terminal: Int32) throws(PromptFiles.Failure) -> Int32 {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

@@ -4,9 +4,9 @@ import RunLoops
 
 /// The keys of the terminal, in the order in which they were pressed, as a source of the loop.
 ///
-/// A thread reads them while the prompt has the terminal. Control-C is a key like any other: it arrives in order and
-/// cannot be lost, while a signal would overtake the keys before it. If a callback keeps the loop busy, so that the
-/// loop does not take a Control-C soon, the thread sends the signal that interrupts the callback.
+/// A thread reads the keys while the prompt has the terminal. Control-C is an ordinary key: it arrives in order and
+/// cannot be lost. A signal would overtake the keys before it. If a callback keeps the loop busy, so that the loop does
+/// not take a Control-C soon, the thread sends the signal that interrupts the callback.
 final class Keyboard: @unchecked Sendable {
     // Sendable: `state` guards everything that changes; the thread only signals `source`.
     private let state = Condition()
@@ -33,7 +33,7 @@ final class Keyboard: @unchecked Sendable {
         (try? Linux.Thread("rlhost keys", admitting: [SIGTTIN]) { [self] in readKeys() }) != nil
     }
 
-    /// Makes the loop look whether there are keys, or whether the terminal is back. Every thread may call this.
+    /// Makes the loop check whether there are keys, and whether the terminal was returned. Safe on any thread.
     func look() {
         source.signal()
         source.wakeLoops()
@@ -43,15 +43,15 @@ final class Keyboard: @unchecked Sendable {
 
     /// Gives the terminal to another program, with its original settings, and stops reading keys.
     ///
-    /// - Returns: Whether Control-C was pressed and not taken by the loop. Such a Control-C is meant for the program
-    ///   that gets the terminal.
+    /// - Returns: Whether Control-C was pressed and the loop has not taken it. Such a Control-C is for the program that
+    ///   gets the terminal.
     func pause() -> Bool {
         state.lock()
         defer { state.unlock() }
         isPaused = true
         Terminal.setRaw(false)
-        // Read the keys that were pressed before the change: the terminal treats them as text, so that a Control-C
-        // among them would not become a signal. Keys for a program that has the terminal are not ours.
+        // Read the keys that were pressed before the change of settings: the terminal keeps them as text, so a
+        // Control-C among them would not become a signal. Do not read keys while a program has the terminal.
         while !RawTerminal.isLent, Descriptor.poll(keys, POLLIN) == POLLIN, readSome() > 0 {}
         return dropInterrupt()
     }
@@ -122,7 +122,8 @@ final class Keyboard: @unchecked Sendable {
         while isInTime, pressed.contains(3) { isInTime = state.wait(milliseconds: Self.patience) }
         let isDue = dropInterrupt()  // The signal replaces the key; the keys typed before it remain.
         state.unlock()
-        // The terminal does the same: programs that a callback has started get the signal as well.
+        // Signal the whole foreground group, as the terminal does: programs that a callback has started get the signal
+        // as well.
         if isDue, kill(-tcgetpgrp(0), SIGINT) != 0 { kill(getpid(), SIGINT) }
     }
 }

@@ -17,7 +17,7 @@ final class LocalPrompt: PromptOwner {
     /// The source of keys if there is an editor.
     private lazy var keyboard = Keyboard { [unowned self] in takeKeys() }
     private var mode: RunLoop.Mode
-    /// The item that reads standard input: the keyboard's source, or a port.
+    /// The item that serves standard input: the keyboard's source, or a descriptor port.
     private var input: RunLoop.Item?
     private var observer: RunLoop.Observer?
     private var sizePort: RunLoop.FDPort?
@@ -48,7 +48,8 @@ final class LocalPrompt: PromptOwner {
         Self.current = self
         host.onUncaught = { [unowned self] host, failure in
             if let status = host.endingStatus { return prompt.status = status }
-            // The interruption hit a callback, but the user meant the visible entry, which runs the loop.
+            // The interruption has ended a callback. But the user wanted to interrupt the visible entry, which runs the
+            // loop.
             if taskRuns, failure.cause == .interrupted { return interruptEntry() }
             report(host.uncaughtValue, failure)
         }
@@ -83,8 +84,8 @@ final class LocalPrompt: PromptOwner {
         return prompt.status ?? 0
     }
 
-    // The prompt, for the C function that is called before and after programs, without an argument; used on the main
-    // thread only.
+    // The prompt. The C function that is called before and after programs has no argument, so it uses this variable; on
+    // the main thread only.
     nonisolated(unsafe) private static var current: LocalPrompt?
 
     /// `init.lua` may wait. The prompt is then shown before the file has ended.
@@ -106,8 +107,8 @@ final class LocalPrompt: PromptOwner {
         Terminal.lend(lends)
     }
 
-    /// Called when a program is about to be started in the foreground. Returns whether it may have the terminal: no
-    /// program of another thread may.
+    /// Called when a program is about to be started in the foreground. Returns whether the program may have the
+    /// terminal; while there is a prompt, programs of other threads may not.
     private static func handsOver() -> Bool {
         guard Linux.Thread.isMain else { return current == nil }
         current?.handOver()
@@ -181,8 +182,8 @@ final class LocalPrompt: PromptOwner {
         }
         if let input { host.loop.add(input, to: mode) }
         let observer = RunLoop.Observer(.beforeWaiting, order: .max) { [unowned self] _, _ in
-            // Everything that the callbacks of this pass have printed reaches the screen before the next key is
-            // handled.
+            // Flush, so that everything that the callbacks of this pass have printed reaches the screen before the next
+            // key is handled.
             Terminal.flush()
             host.forgetInterrupt()
         }
@@ -208,7 +209,7 @@ final class LocalPrompt: PromptOwner {
     func inputEnded() {
         let rest = prompt.incomplete
         prompt.incomplete = ""
-        // Lua's error names the missing part.
+        // Evaluate the unfinished entry: Lua's error names the missing part.
         if !rest.isEmpty { evaluate(Prompt.Entry(text: rest)) }
         if !isBusy { prompt.end(0) }
     }
@@ -243,7 +244,7 @@ final class LocalPrompt: PromptOwner {
         return true
     }
 
-    // Words that users of other prompts try.
+    // Words with which users of other prompts try to leave.
     private static let farewells = ["exit", "quit"]
 
     /// Returns the chunk's name: a number for each entry on a terminal; "stdin" for lines of a file, as in `lua`.
@@ -322,7 +323,7 @@ final class LocalPrompt: PromptOwner {
             host.loop.remove(waiting, from: mode)
             host.loop.add(input, to: mode)
         }
-        // Deferred, because the task that has just ended still uses its stack.
+        // Do this later, because the task that has just ended still uses its stack.
         host.loop.perform(in: [mode]) { [weak self] in
             guard let self else { return }
             prompt.proceed()
@@ -378,7 +379,7 @@ final class LocalPrompt: PromptOwner {
         return true
     }
 
-    /// If the entry runs the loop itself, these runs end first, and then the entry is interrupted.
+    /// Interrupts the entry. If the entry runs the loop, first ends these runs.
     private func interruptEntry() {
         host.interrupt()
         host.loop.stopAll()

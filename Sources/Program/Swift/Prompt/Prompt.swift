@@ -4,8 +4,8 @@ import Linux
 import Lua
 import RunLoops
 
-/// The part of a prompt that does not depend on the place where its Lua code runs: the line editor or plain lines,
-/// entries of several lines, dot commands, and the keys that leave and suspend. The owner of the prompt runs the
+/// The part of a prompt that is the same whether Lua code runs in this process or in another: the line editor or plain
+/// lines, entries of several lines, dot commands, and the keys that leave and suspend. The owner of the prompt runs the
 /// entries.
 final class Prompt {
     private let loop: RunLoop
@@ -15,7 +15,7 @@ final class Prompt {
     let usesColor: Bool
     /// Without an editor: the lines of an incomplete entry.
     var incomplete = ""
-    /// The exit status; set when the prompt is to end.
+    /// The exit status; set when the prompt must end.
     var status: Int32?
     /// The text that the next prompt begins with.
     private var nextText = ""
@@ -23,10 +23,10 @@ final class Prompt {
     var accepted: [String] = []
     private var events: [LineEditor.Event] = []
     private var isHandling = false
-    /// The same text has another meaning in this mode.
+    /// Whether the prompt is in editor mode, in which the same text may have another meaning.
     private var isInEditorMode = false { didSet { latest = nil } }
-    /// The last text, and the kind of input that it is. The editor asks whether a text is complete just before it hands
-    /// it over.
+    /// The last text that was classified, and its kind. The editor asks whether a text is complete just before it
+    /// returns the text, so this saves classifying it twice.
     private var latest: (text: String, input: Input)?
     /// The time at which Control-C was last pressed on an empty line.
     private var lastInterrupt: RunLoop.Instant?
@@ -35,7 +35,7 @@ final class Prompt {
         self.loop = loop
         self.owner = owner
         let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
-        // A program that lets the user edit lines itself, such as Emacs, gets no editor.
+        // Do not use the line editor inside a program that has its own, such as Emacs.
         let isPlain = term == "dumb" && !Terminal.echoes
         guard isatty(1) != 0 && !isPlain && Terminal.open() else {
             display = nil
@@ -64,7 +64,7 @@ final class Prompt {
             let before = String(decoding: text.utf8.prefix(cursor), as: UTF8.self)
             if let completion = Command.complete(before) { return completion }
             var completion = self.owner.candidates(before)
-            // Lua counts bytes, and the text may stand for bytes that are not UTF-8.
+            // Lua counts bytes of the original text, which may contain bytes that are not UTF-8.
             completion.start = before.anyBytes.prefix(completion.start).withUnsafeBytes {
                 String(anyBytes: $0).utf8.count
             }
@@ -74,7 +74,8 @@ final class Prompt {
 
     // MARK: The session
 
-    // The prompt, for the C function that is called at exit, without an argument; used on the main thread only.
+    // The prompt. The C function that is called at exit has no argument, so it uses this variable; on the main thread
+    // only.
     nonisolated(unsafe) private static var current: Prompt?
 
     /// From now on the terminal is restored however the process ends.
@@ -83,7 +84,8 @@ final class Prompt {
         Ending.at(.leavePrompt) { Prompt.current?.leave() }
     }
 
-    /// Reports a problem with the history, each only once: at the start, and when an entry could not be kept.
+    /// Reports problems with the history: at the start, and when an entry could not be stored. Reports each problem
+    /// only once.
     func tellOfHistory() {
         guard let notice = display?.edit({ PromptFiles.notice(of: $0.history) }), notice != historyNotice else {
             return
@@ -155,7 +157,7 @@ final class Prompt {
         switch input {
         case .command(let command): perform(command)
         case .dropped: break
-        // Runs an unfinished text as well: the error names the missing part.
+        // Also run an unfinished text: the error names the missing part.
         case .unfinished: owner.evaluate(Entry(text: text))
         case .code(let code) where wasInEditorMode || !owner.isFarewell(code): owner.evaluate(Entry(text: code))
         case .code: break
@@ -264,7 +266,7 @@ final class Prompt {
         }
     }
 
-    /// Without an editor: takes one line at a time, and none while an entry runs or waits.
+    /// Without an editor: handles one line at a time, and no line while an entry runs or waits.
     func takeLines() {
         repeat {
             guard let line = Terminal.readLine() else { return owner.inputEnded() }

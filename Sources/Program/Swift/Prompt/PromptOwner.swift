@@ -2,15 +2,15 @@ import LineEditor
 
 /// Runs the Lua code of a prompt, in this process or in another one.
 protocol PromptOwner: AnyObject {
-    /// Whether an entry runs or waits; the prompt then waits as well.
+    /// Whether an entry runs or waits. The prompt takes no input meanwhile.
     var isBusy: Bool { get }
-    /// The work that continues after the prompt ends, for the hint.
+    /// A text for the hint about leaving: the work that continues after the prompt ends.
     var leavingHint: String { get }
     /// The commands that are useless here.
     var absentCommands: Set<Command.Name> { get }
     /// Returns the prompts of the first line of an entry and of further lines; nil: none.
     func texts() -> (first: String, further: String)?
-    /// Returns whether Lua would accept the text as the beginning of a longer one.
+    /// Returns whether the text is wrong only because it is unfinished.
     func isIncomplete(_ text: String) -> Bool
     /// Returns an entry in the form that a file needs.
     func statement(_ text: String) -> String
@@ -20,7 +20,8 @@ protocol PromptOwner: AnyObject {
     func hint(_ before: String) -> String?
     /// Runs an entry. If the entry does not end at once, the prompt is busy until it ends.
     func evaluate(_ entry: Prompt.Entry)
-    /// Returns whether the text is a request to leave that is not Lua, such as `exit`. Tells the user how to leave.
+    /// Returns whether the text is a word such as `exit`, which is not Lua but a request to leave. If so, shows the
+    /// user how to leave.
     func isFarewell(_ text: String) -> Bool
     /// Answers a command that depends on where Lua runs.
     func answer(_ command: Command)

@@ -16,7 +16,7 @@ struct TypedBytes {
         return all[..<end].withUnsafeBytes { Array(String(anyBytes: $0).utf8) }
     }
 
-    /// Returns where the last character begins if it may be incomplete, and the end of the bytes otherwise.
+    /// If the last character may be incomplete, returns the index at which it begins; otherwise the number of bytes.
     private static func endOfWhole(_ bytes: [UInt8]) -> Int {
         for (behind, byte) in bytes.reversed().prefix(3).enumerated() {
             let length =

@@ -5,11 +5,11 @@ import LuaTesting
 import RunLoops
 
 extension TestCommand {
-    /// The process in which tests run. The runner sends it lines with the names of test files and their settings; it
-    /// sends the results back.
+    /// The process in which tests run. The runner sends lines with the names of test files and their settings; the
+    /// worker sends the results back.
     struct Worker {
         let options: Options
-        /// Seeds the random choices that cannot be seeded again for each file.
+        /// The seed for random choices that cannot be seeded again for each file.
         let seed: UInt32
 
         func run() -> Int32 {

@@ -7,7 +7,7 @@ import RunLoops
 /// `rlhost test`: scripted integration tests. See docs/testing.md.
 ///
 /// The runner and its reports are written in Lua, and run on a real loop. The tests run in worker processes, each with
-/// a loop in virtual time. So the runner survives, and reports, everything that a test does to its process.
+/// a loop in virtual time. So the runner survives everything that a test does to its process, and reports it.
 enum TestCommand {
     /// The modules of tests, besides those of every script.
     static let batteries: @Sendable () -> [Battery] = { [.testing] + Program.batteries() }
@@ -16,10 +16,11 @@ enum TestCommand {
     ///   - options: The options before `test`: `-E`, `-W`, `-e` and `-l` apply to the state of each test file.
     ///   - arguments: All arguments of the program.
     static func run(_ options: Options, _ arguments: [String]) -> Int32 {
-        // Runner and tests have a virtual time of their own, and not that of a test that has started this runner.
+        // Remove the variable: if a test has started this runner, runner and tests must not join that test's virtual
+        // time.
         unsetenv(SharedTime.variable)
         unsetenv(SharedCoverage.variable)
-        // The seed belongs to this runner; the tests use the seed of --seed.
+        // Remove the variable: it contains a seed for this process only. The tests use the seed of --seed.
         unsetenv(ProgramSeed.variable)
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])

@@ -4,8 +4,8 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// `rlhost top`: shows the activity of a process's loops, and updates it. The screen is a script, `runloop.top`. See
-/// docs/seeing.md.
+/// `rlhost top`: shows the activity of a process's loops, and updates the display. The command is a script,
+/// `runloop.top`. See docs/seeing.md.
 enum TopCommand {
     private static let batteries: @Sendable () -> [Battery] = {
         [Battery(part: "runloop.top")] + Program.batteries()
@@ -15,15 +15,15 @@ enum TopCommand {
         var target: String?
         var isOnce = false
         var showsTasks = false
-        /// Seconds between two updates; each shows what happened in this time.
+        /// Seconds between two updates. Each update shows the activity of this time.
         var seconds = 1.0
         var sort = "awake"
         var showsHelp = false
-        /// The address of a server of NATS, whose processes are shown; and paths for the log-in there.
+        /// The address of a NATS server, whose processes are shown, and paths of files for the log-in.
         var server: String?
         var credentials = ""
         var certificates = ""
-        /// Options that are invalid with `--via`, and those that are invalid without it.
+        /// The first given option that is invalid with `--via`, and the first one that is invalid without it.
         private var ofProcess: String?
         private var ofServer: String?
 

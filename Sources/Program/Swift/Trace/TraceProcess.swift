@@ -31,8 +31,8 @@ struct TraceProcess {
     /// The largest number of seconds to wait for the file.
     private static let patience = 60.0
 
-    /// The thread of the process's port writes the file, because the user often looks for a callback that blocks the
-    /// loop forever.
+    /// Requests a dump. The thread of the process's port writes the file, since the loop may be blocked by the very
+    /// callback that the user is looking for.
     private func dump(_ connection: AttachClientConnection, _ path: String) throws(Program.Refusal) -> Int32 {
         let answer = connection.question(.dump, path, seconds: Self.patience)
         let process = connection.target.text
@@ -56,7 +56,7 @@ struct TraceProcess {
         return Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     }
 
-    /// The process writes the file, and may have another working directory.
+    /// Makes a path absolute: the process writes the file, and may have another working directory.
     private func absolute(_ path: String) -> String {
         guard path.utf8.first != UInt8(ascii: "/"), let here = System.realPath(of: ".") else { return path }
         return "\(here)/\(path)"
@@ -65,7 +65,7 @@ struct TraceProcess {
     /// Returns the Lua code that runs in the process. The recording ends when this code ends for any reason.
     private static func code(_ path: String, _ seconds: Double) -> String {
         let text = "\"" + path.utf8.map { "\\x" + hex($0 >> 4) + hex($0 & 15) }.joined() + "\""
-        // An error value with a description is shown without a traceback, which would only show this code.
+        // Raise an error value with a description: it is shown without a traceback, which would only show this code.
         return """
             do
               local function check(ok, e)

@@ -2,7 +2,7 @@ public import Linux
 
 /// A list of entries, the oldest first, in memory and optionally in a file.
 ///
-/// All sessions share the file. The list belongs to this session: entries that other sessions add now appear in the
+/// All sessions share the file, but each has its own list. Entries that other sessions add meanwhile appear only in the
 /// next session.
 public struct History {
     /// How many entries are kept, in memory and in the file.
@@ -11,7 +11,8 @@ public struct History {
     /// The file that entries are appended to; nil keeps them in memory only.
     public let file: HistoryFile?
 
-    /// The error of the last access to the file. The entry is in memory anyway; the next entry tries again to write it.
+    /// The error of the last access to the file. The entry is in memory anyway. Adding the next entry tries the file
+    /// again.
     public private(set) var failure: SystemError?
 
     /// How many entries were cut from the file because it had many more than the limit.

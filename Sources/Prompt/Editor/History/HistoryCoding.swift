@@ -1,10 +1,10 @@
 /// Encodes an entry as one line of text.
 ///
 /// A line holds one entry in UTF-8. `\n` stands for a line break, `\\` for a backslash, `\xHH` for any other control
-/// character; a backslash before anything else stands for itself. So most entries look in the file as they were typed.
-/// Every line is valid, even one that was written by hand or cut short.
+/// character; a backslash before anything else stands for itself. So most entries look the same in the file as when
+/// they were typed. Every line can be decoded, even if it was written by hand or cut short.
 enum HistoryCoding {
-    /// The line for an entry, its `\n` included. O(n).
+    /// Returns the line for an entry, including its `\n`. O(n).
     static func encode(_ entry: String) -> [UInt8] {
         var line: [UInt8] = []
         line.reserveCapacity(entry.utf8.count + 1)
@@ -20,7 +20,7 @@ enum HistoryCoding {
         return line
     }
 
-    /// The entry of a line without its `\n`. Invalid UTF-8 becomes U+FFFD. O(n).
+    /// Returns the entry for a line, which is given without its `\n`. Invalid UTF-8 becomes U+FFFD. O(n).
     static func decode(_ line: some Collection<UInt8>) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(line.count)

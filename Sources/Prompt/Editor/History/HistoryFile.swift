@@ -3,14 +3,16 @@ public import Linux
 
 /// A file of entries that several sessions append to at once.
 ///
-/// Appending is one `write` on a descriptor opened with `O_APPEND`, under an exclusive `flock` of the file, so that no
-/// session appends to a file that another one is replacing. Shortening writes a new file and renames it over the old
-/// one. After locking, a session checks that the path still names the locked file, and starts again if not. A process
-/// may be killed at any moment; earlier entries stay whole. If a process is killed during a `write`, the kernel may
-/// stop between two pages. The next append removes the incomplete line. If the last line ends elsewhere without a
-/// line break, it was written by hand; the next append adds the line break.
+/// To append, a session makes one `write` on a descriptor opened with `O_APPEND`, while it holds an exclusive `flock`
+/// on the file. So no session appends to a file that another session is replacing. To shorten the file, a session
+/// writes a new file and renames it over the old one. After locking, a session checks that the path still names the
+/// locked file; if not, it starts again. A process may be killed at any moment; earlier entries stay complete. If a
+/// process is killed during a `write`, the kernel may stop between two pages, which leaves an incomplete line. The next
+/// append removes that line. If the file ends elsewhere without a line break, the user has edited it by hand, and the
+/// next append adds the line break.
 ///
-/// `flock` is not reliable on some network file systems; there two sessions that shorten at once may lose entries.
+/// `flock` is not reliable on some network file systems; there, two sessions that shorten the file at the same time may
+/// lose entries.
 public struct HistoryFile: Sendable {
     /// The path of the file. The file and its directory need not exist.
     public let path: String
@@ -21,8 +23,8 @@ public struct HistoryFile: Sendable {
     /// The number of bytes that are read from the end of a file of any size.
     static let longestRead = 64 << 20
 
-    /// Milliseconds to wait for the lock before appending fails. A holder needs the lock for less than one millisecond,
-    /// unless it was stopped.
+    /// Milliseconds to wait for the lock before appending fails. A session holds the lock for less than one
+    /// millisecond, unless its process was stopped.
     static let patience = 100
 
     private let followsLinks: Bool
@@ -50,8 +52,8 @@ public struct HistoryFile: Sendable {
         let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
         guard written != bytes.count else { return }
         let error = written < 0 ? errno : ENOSPC
-        // A full disk may have stored only a part of a line, which would be read as an entry that nobody typed: remove
-        // it.
+        // If the disk is full, the kernel may have stored a part of the line. Remove it: it would be read as an entry
+        // that nobody typed.
         if written > 0 { _ = ftruncate(descriptor, off_t(end)) }
         throw SystemError("write", path, errno: error)
     }
@@ -74,7 +76,7 @@ extension HistoryFile {
         SystemError(call, path ?? self.path, errno: errno)
     }
 
-    /// Opening a pipe would block, and a device may never end.
+    /// Accepts regular files only: opening a pipe would block, and reading a device may never end.
     private func checkKind(_ descriptor: Int32) throws(SystemError) {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { throw failure("stat") }
@@ -83,14 +85,14 @@ extension HistoryFile {
         }
     }
 
-    /// Returns how many bytes at the end of a file are the rest of a line that a killed process has written: 0 unless
-    /// the file ends between two pages.
+    /// Returns the number of bytes at the end of the file that are an incomplete line of a killed process: 0 unless the
+    /// file ends at a page boundary.
     ///
     /// - Parameter bytes: The end of the file, or all of it.
     private static func remains(_ bytes: [UInt8], fileSize: Int) -> Int {
         guard fileSize % sysconf(Int32(_SC_PAGESIZE)) == 0 else { return 0 }
         let count = bytes.reversed().prefix { $0 != 0x0A }.count
-        // We never write longer lines.
+        // This code never writes longer lines, so a longer line was written by hand.
         return count < longestEntry ? count : 0
     }
 
@@ -103,7 +105,7 @@ extension HistoryFile {
         return entries
     }
 
-    /// Removes such a rest from the file. Returns the number of bytes. The file has to be locked.
+    /// Removes such an incomplete line from the file. Returns its number of bytes. The file must be locked.
     private func removeRemains(_ descriptor: Int32, _ size: Int) throws(SystemError) -> Int {
         guard size > 0, size % sysconf(Int32(_SC_PAGESIZE)) == 0 else { return 0 }
         let start = max(0, size - Self.longestEntry)
@@ -183,8 +185,8 @@ extension HistoryFile {
         }
     }
 
-    /// Replaces the content of the file, whole or not at all. The file has to be locked. A link stays a link: the
-    /// file at its end is replaced.
+    /// Replaces the content of the file, completely or not at all. The file must be locked. If the path is a link,
+    /// replaces the file to which it leads.
     private func replace(with bytes: [UInt8]) throws(SystemError) {
         let file = try OutputFile(replacing: path, followsLinks: followsLinks)
         let error = bytes.withUnsafeBytes { Descriptor.write($0, to: file.descriptor.number) }

@@ -28,7 +28,8 @@ struct Search {
 
     private var visibleQuery: String { Cell.cells(query).map(\.text).joined() }
 
-    /// Extends the query, and searches from the current match, which may still fit. Returns false if nothing matches.
+    /// Extends the query, and searches from the current match on, which may still match. Returns false if nothing
+    /// matches.
     mutating func append(_ text: String, in history: History) -> Bool {
         steps.append((query, match, hasFailed))
         query += text

@@ -1,7 +1,7 @@
 /// Turns the bytes of a terminal into keys: UTF-8, the escape sequences of xterm, rxvt, the Linux console and similar
 /// terminals, and bracketed pastes.
 ///
-/// The decoder holds no clock: an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
+/// The decoder has no clock. So an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
 package struct KeyDecoder {
     private enum State {
         case ground, escape, controlSequence, applicationKey, consoleFunctionKey, paste
@@ -18,7 +18,8 @@ package struct KeyDecoder {
     /// Set for the next scalar to be delivered as `.literal`.
     var quotesNext = false
 
-    /// The longest paste in bytes. Without this limit, a lost terminator would swallow all keys from then on.
+    /// The longest paste in bytes. Without this limit, if the end of a paste got lost, all later keys would count as
+    /// pasted.
     static let longestPaste = 64 << 20
 
     /// Whether no character or sequence is incomplete, so that plain ASCII may bypass `push`.
@@ -27,8 +28,8 @@ package struct KeyDecoder {
     /// Whether the last bytes begin with an Escape and may be the start of a longer sequence.
     package var isInsideSequence: Bool { state != .ground && state != .paste }
 
-    /// Called by an owner with a clock when no byte has followed for a moment. Returns the keys if the bytes were not a
-    /// sequence.
+    /// Ends an incomplete sequence. An owner with a clock calls this if no byte has followed for a moment. Returns the
+    /// keys for the bytes so far.
     package mutating func flush() -> [Key] {
         guard isInsideSequence else { return [] }
         let rest = parameters.map { Key.scalar(Unicode.Scalar($0)) }
@@ -97,7 +98,8 @@ package struct KeyDecoder {
     }
 
     private mutating func restart(_ byte: UInt8) -> (first: Key?, second: Key?) {
-        // A control character inside a sequence means that the sequence was cut short; the key must still work.
+        // A control character inside a sequence means that the sequence was cut short. Handle the control character as
+        // a key.
         state = .ground
         isMeta = false
         return decode(byte)
@@ -168,7 +170,7 @@ extension KeyDecoder {
         if parameters.first == UInt8(ascii: "<"), final == UInt8(ascii: "M") || final == UInt8(ascii: "m") {
             return mouse(final)
         }
-        // Parameters with a private prefix mark answers of the terminal, which are not keys.
+        // A sequence with a private prefix is an answer of the terminal, not a key.
         if let first = parameters.first, (0x3C...0x3F).contains(first) { return .unknown }
         switch final {
         case UInt8(ascii: "~"):
@@ -256,7 +258,8 @@ extension KeyDecoder {
         (2...16).contains(parameter) ? Key.Modifiers(rawValue: UInt8(parameter - 1) & 7) : []
     }
 
-    /// A key reported by its code point: terminals do that on request, to tell Control-I from Tab.
+    /// A key that is reported by its code point. Terminals do so on request, so that programs can distinguish Control-I
+    /// from Tab.
     private static func character(_ code: Int, _ modifiers: Key.Modifiers) -> Key {
         guard var scalar = Unicode.Scalar(UInt32(clamping: code)) else { return .unknown }
         if scalar == "\r", !modifiers.isEmpty { return .meta("\r") }

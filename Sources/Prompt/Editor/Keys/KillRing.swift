@@ -16,7 +16,7 @@ struct KillRing {
         position = entries.count - 1
     }
 
-    /// Adds to the newest entry, as consecutive kills do; `before` for a kill towards the start.
+    /// Adds text to the newest entry, for consecutive kills. `before`: whether the killed text was before the cursor.
     mutating func extend(_ text: [Unicode.Scalar], before: Bool) {
         guard !entries.isEmpty else { return push(text) }
         position = entries.count - 1

@@ -4,13 +4,13 @@ struct Cell: Equatable {
     /// Columns, 1 or 2.
     var width: Int
     var style: LineEditor.Style
-    /// Whether a terminal may advance by another width than ours after this cell.
+    /// Whether terminals disagree about the width of this cell.
     var isContested = false
 
     /// Whether this is one ASCII character, whose width is the same on every terminal.
     var isPlain: Bool { text.utf8.count == 1 }
 
-    /// Returns the cells of one line of text, either the host's or one of the editor itself. Control characters are
+    /// Returns the cells of one line of text that is not part of the entry, such as a candidate. Control characters are
     /// made visible.
     static func cells(_ text: String, style: LineEditor.Style = .plain) -> [Cell] {
         let buffer = TextBuffer(Array(text.unicodeScalars))
@@ -27,7 +27,8 @@ struct Cell: Equatable {
     ) {
         switch glyph.kind {
         case .text(let width):
-            // More marks than any script puts on a letter would make each redraw as slow as the text is long.
+            // Limit the number of marks on a letter, which is higher than any script needs: thousands of marks would
+            // make each redraw slow.
             let scalars = buffer.scalars[glyph.offset..<glyph.offset + min(glyph.length, 16)]
             let contested = glyph.length > 1 && CharacterWidth.isContested(scalars)
             cells.append(

@@ -21,7 +21,7 @@ struct DumbPainter {
         _ buffer: TextBuffer, prompt: String, continuation: String, columns: Int, into output: inout [UInt8]
     ) {
         let number = buffer.scalars[..<buffer.cursor].count { $0 == "\n" }
-        // Lines that the cursor has passed since the last drawing are written out, because it cannot go back up.
+        // Write out the lines that the cursor has passed since the last drawing, since it cannot go back up later.
         if let passed = line, number > passed {
             let ends = buffer.scalars.indices.filter { buffer.scalars[$0] == "\n" }
             for (index, end) in ends[passed..<number].enumerated() {
@@ -42,7 +42,7 @@ struct DumbPainter {
         let prefix = PromptRows(prompt, columns: width).rows.last ?? []
         let before = prefix + cells(of: buffer, buffer.startOfLine(offset)..<offset)
         let after = cells(of: buffer, offset..<buffer.endOfLine(offset))
-        // Scrolls by half rows, so that not every key rewrites the row.
+        // Scroll by half a row, so that not every key rewrites the row.
         let step = max(width / 2, 1)
         let cursor = before.columns
         let skipped = cursor < width ? 0 : (cursor - width) / step * step + step
@@ -83,7 +83,7 @@ struct DumbPainter {
         var cells: [Cell] = []
         var walker = GlyphWalker(buffer, range: range)
         while let glyph = walker.next() {
-            // A fixed width for tabs makes the columns after the cursor independent of those before it.
+            // Tabs have a fixed width, so that columns after the cursor do not depend on the text before it.
             Cell.append(glyph, of: buffer, at: 4, limit: 4, style: .plain, to: &cells)
         }
         return cells

@@ -1,7 +1,7 @@
 /// Divides an entry into rows of the screen, and selects those that are shown.
 ///
-/// A value for one drawing. Only visible lines and their neighbours are divided: O(n) once to find the line breaks,
-/// then O(visible text), plus the length of a line that is longer than the screen.
+/// A layout is a value for one drawing. It divides only visible lines and their neighbours. This takes O(n) once to
+/// find the line breaks, then O(visible text), plus the length of a line that is longer than the screen.
 struct Layout {
     let buffer: TextBuffer
     let columns: Int
@@ -13,7 +13,7 @@ struct Layout {
     private let lineStarts: [Int]
     private var cache: [Int: [Row]] = [:]
 
-    /// One row: a row of the prompt, text, or both.
+    /// One row of the screen: a row of the prompt, or text, or both.
     struct Row {
         var promptRow: Int?
         var range: Range<Int>
@@ -40,8 +40,8 @@ struct Layout {
         lineStarts = starts
     }
 
-    /// Returns `height` rows to show, with the cursor in them. `top` is the first row of the last drawing; it changes
-    /// no more than the cursor requires.
+    /// Returns at most `height` rows, which contain the cursor. `top` is the first row of the last drawing; it changes
+    /// only as far as the cursor requires.
     mutating func frame(height: Int, top: inout Position) -> Frame {
         let line = line(of: buffer.cursor)
         let cursor = Position(line: line, row: row(of: buffer.cursor, inLine: line))
@@ -64,7 +64,7 @@ struct Layout {
         top.row = min(top.row, rows(ofLine: top.line).count - 1)
         if (cursor.line, cursor.row) < (top.line, top.row) { top = cursor }
         if distance(from: top, to: cursor, limit: height) == nil { top = above(cursor, by: height - 1) }
-        // Shows no blank rows at the bottom while rows are hidden above.
+        // Do not show blank rows at the bottom while rows above are hidden.
         let last = Position(line: lineStarts.count - 1, row: rows(ofLine: lineStarts.count - 1).count - 1)
         if let used = distance(from: top, to: last, limit: height) {
             top = above(top, by: height - 1 - used)
@@ -153,7 +153,7 @@ extension Layout {
         }
         let isFull = column >= columns
         finish(at: end)
-        // The cursor cannot stand after the last column, so it gets a row of its own.
+        // The cursor cannot be after the last column, so it gets a new row.
         if isFull, buffer.cursor == end, !isFinal { finish(at: end) }
         return rows
     }
@@ -161,7 +161,7 @@ extension Layout {
     private func width(of glyph: Glyph, at column: Int) -> Int {
         let width = glyph.width(at: column)
         return switch glyph.kind {
-        // A tab never wraps: it ends at the edge, as on a terminal.
+        // A tab never wraps: it ends at the edge of the screen, as on a terminal.
         case .tab: min(width, columns - column)
         // The displayed form of a byte, such as `<ff>`, may be wider than a very narrow terminal.
         case .byte: min(width, columns)

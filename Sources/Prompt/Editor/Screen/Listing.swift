@@ -10,7 +10,7 @@ struct Listing {
     private(set) var chosen: Int?
     /// The first candidate on the page.
     var first = 0
-    /// How many candidates the last drawing had room for.
+    /// The number of candidates in the last drawing.
     var shown = 0
 
     init(candidates: [String], range: Range<Int> = 0..<0) {
@@ -18,7 +18,7 @@ struct Listing {
         self.range = range
     }
 
-    /// Selects another candidate; after the last candidate none, and then the first.
+    /// Selects the next candidate in a direction. After the last candidate, none is selected, and then the first one.
     mutating func choose(_ direction: Int) {
         let count = candidates.count + 1
         let next = ((chosen.map { $0 + 1 } ?? 0) + direction + count) % count
@@ -34,8 +34,8 @@ struct Listing {
             let style = LineEditor.Style(attributes: first + index == chosen ? .reversed : [])
             return Self.truncated(Cell.cells(text, style: style), columns: columns - 1)
         }
-        // Measures only the candidates that may fit: otherwise the longest name of a long list would set the width of
-        // each page.
+        // Measure only the candidates that may fit on this page. Otherwise the longest name of a long list would
+        // determine the width of all pages.
         let candidates = Array(pending.prefix(max(room, 1) * columns))
         let width = (candidates.map(\.columns).max() ?? 0) + 2
         let perRow = max((columns + 1) / width, 1)

@@ -3,7 +3,7 @@ struct OutputTracker {
     /// The width of the terminal.
     var columns = 80
 
-    /// The place of the output in its row, with all that is needed to continue there.
+    /// The position in its row at which output has stopped, and the state that is needed to continue there.
     private struct Place {
         /// 0 to `columns`. The value `columns` means that the last column is used, and the next character wraps.
         var column = 0
@@ -21,7 +21,8 @@ struct OutputTracker {
     private enum State { case ground, escape, controlSequence, string, stringEscape }
 
     private var place = Place()
-    // The place that the output on the screen has reached; `place` may be further, since it follows the tracked bytes.
+    // The position that the output on the screen has reached. `place` is the position after all tracked bytes, some of
+    // which may not be on the screen yet.
     private var written = Place()
     private var state = State.ground
     private var utf8 = UTF8Decoder()
@@ -34,13 +35,13 @@ struct OutputTracker {
     /// Whether the cursor is not at the start of an empty row.
     var isLineUnfinished: Bool { written.hasContent || written.isUnknown || written.column > 0 }
 
-    /// The sequences that bring back the colours in which the output stopped.
+    /// The sequences that restore the colours in which the output stopped.
     var colors: [UInt8] { written.colors }
 
     /// Whether `resume` can find the place again.
     var canResume: Bool { !written.isUnknown }
 
-    /// Returns whether the unfinished line keeps its place if the screen gets another width.
+    /// Returns whether the unfinished line keeps its position if the screen gets another width.
     func fits(columns: Int) -> Bool { !written.hasWrapped && written.column < min(columns, self.columns) }
 
     /// Notes that the screen now shows all tracked bytes.
@@ -52,7 +53,7 @@ struct OutputTracker {
         written = place
     }
 
-    /// Called when other bytes than the tracked ones were written.
+    /// Called when bytes that were not tracked were written.
     mutating func followEcho(endsLine: Bool) {
         if endsLine { control(0x0A) } else { place.isUnknown = true }
         written = place
@@ -79,7 +80,8 @@ struct OutputTracker {
         if written.column < columns {
             if written.column > 0 { output.append(sequence: "\u{1B}[\(written.column)C") }
         } else {
-            // Only writing the last character again restores the state in which the next one wraps.
+            // The row is full. Write its last character again: only that restores the state in which the next character
+            // wraps.
             let start = columns - max(CharacterWidth.of(written.cluster.unicodeScalars), 1)
             if start > 0 { output.append(sequence: "\u{1B}[\(start)C") }
             output.append(contentsOf: written.clusterColors)
@@ -113,7 +115,7 @@ struct OutputTracker {
         }
         let (first, second) = utf8.push(byte)
         if first != nil, second != nil || utf8.isInside || byte == 0x1B {
-            // The byte does not continue the sequence before it, which is passed on unchanged.
+            // The byte does not continue the held sequence, so pass that sequence on unchanged.
             output.append(contentsOf: held)
             held = []
             print("\u{FFFD}")
@@ -248,7 +250,7 @@ extension OutputTracker {
         case UInt8(ascii: "C"): place.column = min(min(place.column, columns - 1) + max(number, 1), columns - 1)
         case UInt8(ascii: "D"): place.column = max(min(place.column, columns - 1) - max(number, 1), 0)
         case UInt8(ascii: "G"): place.column = min(max(number, 1), columns) - 1
-        // Erasing, modes and questions leave the cursor where it is.
+        // Sequences that erase, set modes or ask the terminal do not move the cursor.
         case UInt8(ascii: "K"), UInt8(ascii: "J"), UInt8(ascii: "h"), UInt8(ascii: "l"), UInt8(ascii: "n"),
             UInt8(ascii: "c"), UInt8(ascii: "q"), UInt8(ascii: "t"):
             break

@@ -1,13 +1,14 @@
 /// Draws frames on a terminal by writing only the differences, and keeps track of the cursor.
 ///
-/// The painter relies on little: CR, LF, CUU, CUD, CUF, EL, ED and SGR. The painter never relies on automatic wrapping:
-/// it moves to each row explicitly, so it does not matter whether a terminal wraps early or late.
+/// The painter needs only CR, LF, CUU, CUD, CUF, EL, ED and SGR. It never relies on automatic wrapping: it moves to
+/// each row explicitly, so it does not matter whether a terminal wraps before or after the last column.
 struct Painter {
     /// The frame on the terminal; nil if there is none and the cursor is at the start of a fresh row.
     private(set) var shown: Frame?
 
     private var row = 0
-    /// nil right after the last column was written: terminals disagree about where the cursor is then.
+    /// The cursor's column; nil right after the last column was written, since terminals disagree about where the
+    /// cursor is then.
     private var column: Int? = 0
 
     /// Whether styles are written.
@@ -72,8 +73,8 @@ extension Painter {
     private mutating func rewrite(
         _ index: Int, _ old: [Cell], _ new: [Cell], reached: inout Int, columns: Int, into output: inout [UInt8]
     ) {
-        // After a character whose width terminals disagree about, columns are uncertain. A row with such a character is
-        // written from its start.
+        // Terminals disagree about the width of some characters, so columns after such a character are uncertain. Write
+        // a row with such a character from its start.
         let isPlain = old.allSatisfy(\.isPlain) && new.allSatisfy(\.isPlain)
         var common = 0
         if isPlain {
@@ -106,7 +107,7 @@ extension Painter {
         if target < row {
             output.append(sequence: "\u{1B}[\(row - target)A")
         } else if target > row {
-            // The cursor moves to existing rows without scrolling; line feeds make the next ones.
+            // Move to existing rows without scrolling; make further rows with line feeds.
             let existing = min(target, reached - 1)
             if existing > row { output.append(sequence: "\u{1B}[\(existing - row)B") }
             if target > existing {

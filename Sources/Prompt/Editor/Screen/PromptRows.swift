@@ -1,6 +1,6 @@
 /// A prompt divided into the rows that it takes. The text of the line begins after the last of them.
 struct PromptRows {
-    /// At least one row; the last one has room for at least one more column.
+    /// At least one row. The last row has room for at least one more column.
     let rows: [[Cell]]
 
     /// Interprets colours in a prompt (`CSI … m`) and line breaks. Drops readline's marks U+0001 and U+0002 and all

@@ -13,7 +13,7 @@ package enum CharacterWidth {
         if (0x1160...0x11FF).contains(value) || (0xD7B0...0xD7FB).contains(value) { return 0 }
         if (0x3400...0x9FFF).contains(value) { return (0x4DC0...0x4DFF).contains(value) ? 1 : 2 }
         switch scalar.properties.generalCategory {
-        // The signs that span the number after them are visible, unlike other format characters.
+        // Unlike other format characters, signs that enclose the following number are visible.
         case .format where isPrepended(value): return 1
         case .nonspacingMark, .enclosingMark, .format, .lineSeparator, .paragraphSeparator: return 0
         default: return isWide(value) ? 2 : 1

@@ -47,7 +47,7 @@ struct GlyphWalker {
 
     private static func kind(of cluster: some Collection<Unicode.Scalar>) -> Glyph.Kind {
         guard let first = cluster.first else { return .hidden }
-        // Drawn alone, a skin tone would colour the character before it, and a selector is invisible.
+        // A skin tone without its emoji would change the character before it, and a selector is invisible: hide both.
         if first.properties.isEmojiModifier || first.properties.isVariationSelector { return .hidden }
         if needsBase(first) { return .mark(width: CharacterWidth.of(["\u{25CC}"] + cluster)) }
         if CharacterWidth.of(first) == 0 { return .hidden }

@@ -1,5 +1,5 @@
 /// The structure of Lua text that the editor needs: blocks for indentation, matching brackets, and the last argument
-/// for Alt-. — the text may be unfinished or not be Lua at all. All functions are O(n).
+/// for Alt-. The text may be unfinished, or may not be Lua at all. All functions are O(n).
 public struct LuaStructure: Sendable {
     public init() {}
 
@@ -31,8 +31,8 @@ public struct LuaStructure: Sendable {
     /// Returns the blanks for the start of a text's last line; nil inside of a long string or comment, where blanks
     /// matter.
     ///
-    /// A line that opens blocks indents the next ones by one step, however many it opens. The line that closes the
-    /// blocks returns to the indentation of the line that opened them.
+    /// A line that opens blocks indents the next lines by one step, however many blocks it opens. The line that closes
+    /// the blocks returns to the indentation of the line that opened them.
     public func indentation(of text: String) -> String? {
         let lastLine = text.utf8.lastIndex(of: 0x0A).map { text.utf8.distance(from: text.utf8.startIndex, to: $0) + 1 }
         guard let lastLine else { return "" }

@@ -2,8 +2,9 @@ extension TextBuffer {
     /// Returns whether a scalar never joins with another of its kind, so that there is a boundary between two such
     /// scalars.
     ///
-    /// Latin, Greek and Cyrillic letters, kana and Han: nearly every text has such a pair close by, which makes the
-    /// functions below O(1) in practice. Only text without such a pair (all emoji, all Devanagari) costs O(n).
+    /// These are Latin, Greek and Cyrillic letters, kana and Han. Nearly every text has such a pair near each offset,
+    /// which makes the functions below O(1) in practice. Only text without such a pair (all emoji, all Devanagari)
+    /// costs O(n).
     static func isSimple(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0..<0x300, 0x370..<0x483, 0x48A..<0x530, 0x3041..<0x3097, 0x30A0..<0x3100, 0x3400..<0xA000,
@@ -17,7 +18,8 @@ extension TextBuffer {
         offset <= 0 || offset >= count || Self.isSimple(scalars[offset - 1]) && Self.isSimple(scalars[offset])
     }
 
-    /// Returns the end of the run that starts at a boundary and can be divided into clusters on its own.
+    /// Returns the end of the run that starts at a cluster boundary. A run can be divided into clusters without looking
+    /// at the text around it.
     func endOfRun(from offset: Int, limit: Int) -> Int {
         var end = offset + 1
         while end < limit, !isCertainBoundary(end) { end += 1 }

@@ -58,8 +58,8 @@ extension TextBuffer {
         return boundary(atOrBefore: start)
     }
 
-    /// Returns the columns of the text between a line's start and an offset in it. The cursor keeps this column when it
-    /// goes up and down. Wrapping and the prompt do not count.
+    /// Returns the width, in columns, of the text between a line's start and an offset in the line. The cursor keeps
+    /// this column when it goes up and down. Wrapping and the prompt do not count.
     func column(of offset: Int) -> Int {
         var walker = GlyphWalker(self, range: startOfLine(offset)..<offset)
         var column = 0

@@ -8,7 +8,7 @@ struct TextBuffer {
     private(set) var cursor = 0
 
     /// Increases with each change of the text. A value that was derived from the text is valid as long as this number
-    /// stays.
+    /// is unchanged.
     private(set) var revision = 0
 
     private var undos: [Change] = []
@@ -92,7 +92,8 @@ struct TextBuffer {
         let end = cursor + text.count
         substitute(cursor..<cursor, text)
         cursor = boundary(atOrAfter: end)
-        // If the cursor has skipped the rest of a cluster, it is no longer at the end of the inserted run.
+        // If the inserted text has joined the cluster after it, the cursor is after that cluster, and not at the end of
+        // the inserted text.
         joinsNextTyping = cursor == end
     }
 

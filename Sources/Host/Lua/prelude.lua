@@ -244,8 +244,11 @@ function rl.timeout(seconds, fn, ...)
   local task <close> = start(fn, ...)
   local has_ended = wait_for_timeout({ task }, seconds)
   -- The task has received the result of its wait, which would be lost if it were cancelled now. So it goes on until it
-  -- ends or waits again.
-  if has_ended == false then has_ended = wait_for_timeout({ task }, 0) end
+  -- ends or waits again. A nested rl.timeout waits for its task first, so that each level needs one more turn.
+  for _ = 1, 8 do
+    if has_ended ~= false then break end
+    has_ended = wait_for_timeout({ task }, 0)
+  end
   if has_ended then return true, task:await() end
   return nil, "timed out"
 end

@@ -33,6 +33,22 @@ t.describe("rl.timeout, if the time is over in the pass of the result", function
     t.truthy(again)
   end)
 
+  for depth = 2, 5 do
+    t.it("returns the value through " .. depth .. " levels", function()
+      local channel = rl.channel()
+      rl.after(5, function() channel:send "v" end)
+      local expected, arguments = { "v" }, { channel.receive, channel }
+      for _ = 1, depth do
+        table.insert(expected, 1, true)
+        arguments = { rl.timeout, 5, table.unpack(arguments) }
+      end
+      local start = rl.now()
+      t.equal({ table.unpack(arguments)(table.unpack(arguments, 2)) }, expected)
+      t.equal(rl.now(), start + 5)
+      t.equal({ channel:receive(1) }, { nil, "timed out" })
+    end)
+  end
+
   t.it("cancels a function where it waits for the next result", function()
     local channel, got = rl.channel(10), {}
     for i = 1, 3 do rl.after(5 * i, function() channel:send(i) end) end

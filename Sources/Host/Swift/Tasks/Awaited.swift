@@ -12,10 +12,11 @@ enum Awaited {
         }
     }
 
-    /// Whether this is a waiting task that has received the result of its wait already.
-    var isWoken: Bool {
+    /// Whether this is a waiting task that has received the result of its wait already, or waits for such a task among
+    /// others, as a nested `rl.timeout` does. `depth`: how many such waits lead here.
+    func isWoken(_ depth: Int = 0) -> Bool {
         guard case .task(let task) = self else { return false }
-        return !task.isEnded && Waiter.isWoken(task.fiber)
+        return !task.isEnded && Waiter.goesOnSoon(task.fiber, depth)
     }
 
     var hasFailed: Bool {

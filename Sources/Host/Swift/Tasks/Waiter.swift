@@ -178,6 +178,15 @@ package final class Waiter: RunLoop.ItemOwner {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.given >= 0 } ?? false
     }
 
+    /// Whether the waiting fiber has its result already, or waits for several tasks, one of which has its result. Tasks
+    /// may wait for each other in a circle, so that only the first eight waits are looked at.
+    static func goesOnSoon(_ fiber: Fiber, _ depth: Int) -> Bool {
+        existing(fiber)?._withUnsafeGuaranteedRef { waiter in
+            waiter.given >= 0 || waiter.wakeUp != nil
+                || depth < 8 && waiter.purpose == .anyOf && waiter.awaited.contains { $0.isWoken(depth + 1) }
+        } ?? false
+    }
+
     /// Whether a waiting fiber waits for the answer of a future, or for the first answer of several futures.
     static func awaitsFuture(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.purpose == .future || !$0.links.isEmpty } ?? false
@@ -378,7 +387,7 @@ package final class Waiter: RunLoop.ItemOwner {
         let other = purpose == .other ? timedOut : nil
         // If an awaited task has received its result already, such as a value of a channel, `rl.timeout` lets that task
         // go on.
-        if purpose == .anyOf, awaited.contains(where: \.isWoken) {
+        if purpose == .anyOf, awaited.contains(where: { $0.isWoken() }) {
             stop()
             guard fiber.stack.reserve(4) else { return }
             fiber.stack.push(false)

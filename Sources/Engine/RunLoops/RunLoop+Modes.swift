@@ -41,7 +41,7 @@ extension RunLoop {
 
     /// The date of the mode's next timer; nil if the mode has no timer. CFRunLoopGetNextTimerFireDate.
     ///
-    /// While a timer fires, its date is still the one for which it fires. O(number of the mode's timer queues).
+    /// While a timer fires, its date is still the date of this fire. O(number of the mode's timer queues).
     public func nextFireDate(in mode: Mode) -> Instant? {
         guard mode != .common, let mode = existingState(of: mode) else { return nil }
         spillBatch()

@@ -130,8 +130,8 @@ extension RunLoop {
         // An observer of the end of the wait may have removed the port.
         guard port.isValid, mode.contains(port) else { return false }
         counters.pointee.ports += 1
-        // The port is delivered in this mode. Remove its event from the other modes, so that they neither deliver it
-        // again nor keep its place in their queues.
+        // The port is delivered in this mode. Remove its event from the other modes: they would deliver it again, or
+        // keep the port's old place in their queues.
         if port.modes.count > 1, !port.isEdgeTriggered {
             for other in port.modes where other !== mode {
                 look(other)

@@ -141,8 +141,8 @@ extension RunLoop {
     func queueReady(_ mode: ModeState, _ descriptors: DescriptorSet, _ count: Int) {
         // The kernel's count is not trusted beyond the capacity of `events`.
         descriptors.forEachReady(events, min(count, 64)) { port, found in
-            // The kernel reports a change of an edge-triggered descriptor only once, so its port must be told also
-            // while it is queued.
+            // The kernel reports a change of an edge-triggered descriptor only once, so report it to the port also
+            // while the port is queued.
             if mode.ready.contains(port) {
                 if port.isEdgeTriggered { _ = port.find(found) }
                 return

@@ -104,7 +104,8 @@ extension RunLoop {
             if runs { stop() }
         }
 
-        /// The name of the last caller that stopped the loop while it did not run, since its last run began.
+        /// The name of the caller that last stopped the loop while it did not run; nil if there was none since the last
+        /// run began.
         public var earlyStop: String? { box.withLock { $0.earlyStop } }
 
         /// Whether the loop is asleep now. CFRunLoopIsWaiting.

@@ -125,7 +125,7 @@ static int call_wrapped(lua_State *L) {
   }
   lua_xmove(coroutine, L, 1);
   status = lua_status(coroutine);
-  if (status != LUA_OK && status != LUA_YIELD) {  // it died of the error; lua_resetthread closes its variables
+  if (status != LUA_OK && status != LUA_YIELD) {  // the coroutine has failed; lua_resetthread closes its variables
     lua_xmove(L, coroutine, 1);
     enter(&record, L, coroutine);
     status = lua_resetthread(coroutine);

@@ -60,8 +60,8 @@ extension RunLoop {
         ///   - order: Stored as the item's order.
         ///   - name: The name in descriptions and recordings.
         ///   - owner: Gets the calls of `ItemOwner`.
-        ///   - callback: Called on the loop's thread with each message. If nil, the port only keeps its mode alive, and
-        ///     keeps its messages.
+        ///   - callback: Called on the loop's thread with each message. If nil, the port stores its messages, and only
+        ///     keeps its mode alive.
         public init(
             capacity: Int = 1024, order: Int = 0, name: String = "", owner: ItemOwner? = nil,
             callback: ((Port, _ message: any Sendable) -> Void)? = nil

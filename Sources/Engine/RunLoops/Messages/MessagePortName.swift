@@ -44,7 +44,7 @@ final class MessagePortName {
 
     deinit {
         let this = Unmanaged.passUnretained(self).toOpaque()
-        // `giveAllUp` on another thread may still use this object; it holds the lock while it does.
+        // `giveAllUp` may be using this object on another thread. It holds the lock meanwhile, so take the lock here.
         Self.held.withLock { _ = $0.remove(UInt(bitPattern: this)) }
         giveUp()
     }

@@ -15,8 +15,9 @@ extension RunLoop {
         /// The largest number of unanswered messages of one sender.
         public static let window = 256
 
-        /// Called once, when the port is invalidated: after it has given up its name, before it leaves its modes.
-        /// Setting it on an invalid port calls it at once. CFMessagePortSetInvalidationCallBack.
+        /// Called once, when the port is invalidated: after it has given up its name, before it leaves its modes. If
+        /// the port is invalid when this property is set, the function is called at once.
+        /// CFMessagePortSetInvalidationCallBack.
         public var invalidated: ((MessagePort) -> Void)? {
             didSet { if !isValid, let invalidated { invalidated(self) } }
         }

@@ -17,8 +17,8 @@ extension RunLoop {
         /// order, so these are the last ones. When the port becomes invalid, the number stays: it is then the number of
         /// messages that may be lost.
         public private(set) var unacknowledged = 0
-        /// Called once, when the port becomes invalid. Setting it on an invalid port calls it at once.
-        /// CFMessagePortSetInvalidationCallBack.
+        /// Called once, when the port becomes invalid. If the port is invalid when this property is set, the function
+        /// is called at once. CFMessagePortSetInvalidationCallBack.
         public var invalidated: ((RemotePort) -> Void)? {
             didSet { if !isOpen, let invalidated { invalidated(self) } }
         }

@@ -161,7 +161,7 @@ extension RunLoop.Recorder {
         return translation.records
     }
 
-    /// Translates the ring's records into those for readers: with nanoseconds, and one event in each.
+    /// Translates the ring's records into records for readers, which have times in nanoseconds and one event each.
     private struct Translation {
         var records: [Record] = []
         private let number: UInt16

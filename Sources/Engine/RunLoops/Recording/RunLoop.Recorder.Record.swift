@@ -1,5 +1,5 @@
 extension RunLoop.Recorder {
-    /// One event, in 32 bytes, which have the same layout in memory and in recordings: little endian.
+    /// An event in 32 bytes. Memory and recordings use the same layout: little endian.
     ///
     /// In the ring, events that usually go together share a record: a pass with its first event, and a callback with
     /// its end. Sends in a callback then come before its record. `Translation` separates them.

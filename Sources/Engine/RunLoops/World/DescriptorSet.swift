@@ -8,9 +8,9 @@ internal import Linux
 ///
 /// Registrations are edge-triggered to keep the order: the kernel then lists descriptors in the order in which they
 /// became ready, and omits those that are no longer ready. Ports are level-triggered nevertheless, since the loop asks
-/// after each callback whether the descriptor is still ready. With level-triggered registrations, a descriptor keeps
-/// the place of its *last* report in the kernel's list, so that a port handled earlier would overtake one that became
-/// ready before it.
+/// after each callback whether the descriptor is still ready. With level-triggered registrations, the kernel's list has
+/// a descriptor at the place of its *last* report. So a port handled earlier would overtake a port that became ready
+/// before it.
 final class DescriptorSet {
     let epoll: CInt
     private let ownsEpoll: Bool

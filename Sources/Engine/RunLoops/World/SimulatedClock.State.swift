@@ -7,7 +7,7 @@ extension SimulatedClock {
         var wallClock: Double { didSet { publish() } }
         /// Called when the wall clock is set.
         var wallClockWatchers: [@Sendable () -> Void] = []
-        /// The real time, in nanoseconds, from which on the clock follows real time; nil if it stands still.
+        /// The real time, in nanoseconds, from which on the clock follows real time; nil if the clock stands still.
         var flowsSince: Int64? { didSet { publish() } }
         /// Nanoseconds of real time that have passed, and that `now` does not include yet.
         var unseen: Int64 = 0 { didSet { publish() } }

@@ -10,7 +10,7 @@ internal import Linux
 ///
 /// Several loops, each on its own thread, may share a clock, which jumps only when all of them sleep.
 public final class SimulatedPoller: Poller {
-    /// The clock of its world, which other loops may share.
+    /// The clock of the loop's world, which other loops may share.
     public let clock: SimulatedClock
     /// Whether to wait for descriptors in real time. If false, the loop sees only descriptors that are ready now, and
     /// the clock jumps regardless.

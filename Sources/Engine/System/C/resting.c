@@ -1,5 +1,5 @@
-// Whether programs and threads work or wait for this process. /proc shows the system call in which a thread sleeps, and
-// its arguments.
+// Finds out whether programs and threads work or wait for this process. /proc shows the system call in which a thread
+// sleeps, and its arguments.
 #define _GNU_SOURCE
 #include "resting.h"
 

@@ -26,7 +26,7 @@ enum { ARCHITECTURE = AUDIT_ARCH_AARCH64 };
 enum { ARCHITECTURE = 0 };
 #endif
 
-// Calls that Debian 12's headers do not have yet. The last call known here sets attributes of files.
+// Calls that Debian 12's headers do not have yet. `file_setattr` is the last call that this file knows.
 enum {
   FCHMODAT2 = 452,
   STATMOUNT = 457,

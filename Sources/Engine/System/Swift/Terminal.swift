@@ -39,8 +39,8 @@ package enum Terminal {
     /// Whether the terminal echoes keys. A program that stands in for a terminal, as Emacs does, may echo them itself.
     package static var echoes: Bool { terminal_echoes() != 0 }
 
-    /// Restores standard error while a program runs, or captures it again: pagers read keys from the terminal that they
-    /// find there.
+    /// If `lends` is true, restores standard error while a program runs; otherwise captures it again. Pagers read keys
+    /// from the terminal that standard error refers to.
     package static func lend(_ lends: Bool) { terminal_lend(lends ? 1 : 0) }
 
     /// Restores standard output and standard error.
@@ -141,8 +141,8 @@ package enum RawTerminal {
 
     /// Restores all terminals, and stops this process and its group until another process continues them.
     package static func suspend() {
-        // Stop the other processes of the group first, while this process ignores the signal: it would stop a second
-        // time otherwise, by its own signal.
+        // Stop the other processes of the group first, while this process ignores the signal. Otherwise the signal for
+        // the group and the signal for this process would stop it twice.
         var ignoring = sigaction()
         var before = sigaction()
         ignoring.__sigaction_handler.sa_handler = SIG_IGN

@@ -5,8 +5,8 @@ package import RunLoops
 /// A source, port or observer, as one state sees it.
 struct LuaItem {
     let item: RunLoop.Item
-    /// Whether the item was made in this state. Only in that state its callbacks run, and only to that state's loop it
-    /// can be added.
+    /// Whether the item was made in this state. Its callbacks run only in that state, and it can be added only to that
+    /// state's loop.
     let isHome: Bool
 }
 

@@ -21,8 +21,9 @@ extension Schedulable where Self: RunLoop.Item {
 }
 
 extension Stack {
-    /// Replaces a table, an object that is written in Lua, by the item that its metatable gives for it. `__item` is the
-    /// name of a field, which is read raw, as in `__item = "port"`; or a function of the module that returns the item.
+    /// If the value is a table that represents an object written in Lua, replaces it by the item that the table's
+    /// metatable names. `__item` is the name of a field, which is read raw, as in `__item = "port"`; or a function of
+    /// the module that returns the item.
     func replaceByItem(_ index: Int32) {
         guard type(index) == .table, reserve(4) else { return }
         let top = top

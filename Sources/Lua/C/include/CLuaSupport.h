@@ -100,7 +100,7 @@ typedef struct cl_kind {
   /// Returns whether the object was never used, so that a warning is useful. Writes the object's name and a terminating
   /// 0, unless a user value has the name. NULL if the kind has no such check.
   int (*is_unused)(void *box, char *name, size_t most);
-  int inherits;  ///< whether its callbacks have the values of rl.locals with which the object was made
+  int inherits;  ///< whether the object's callbacks have the values that rl.locals had when it was made
 } cl_kind;
 
 /// The head of every userdata of this host.
@@ -121,7 +121,7 @@ typedef struct cl_box {
 typedef struct cl_held {
   const char *name;  ///< as scripts write it; NULL if there was none
   char source[LUA_IDSIZE];
-  int line;              ///< 0 if no line of the script's has called it
+  int line;              ///< the calling line of the script; 0 if there is none
   int64_t began, ended;  ///< nanoseconds, by the monotonic clock
 } cl_held;
 
@@ -140,7 +140,7 @@ struct cl_state {
   /// Releases the reference that `share` has taken.
   void (*drop)(void *shared);
   lua_State *main;
-  uint32_t running_slot;        ///< that coroutine's anchor slot, or 0
+  uint32_t running_slot;        ///< the anchor slot of `running`, or 0
   int locals, inheritances;     ///< registry references of the tables of rl.locals, or 0: see locals.c
   lua_State *volatile running;  ///< the coroutine of the running task, which a signal handler interrupts
   /// the innermost coroutine that the script has made and that runs in the task, or NULL
@@ -162,7 +162,7 @@ struct cl_state {
   int anchors;           ///< registry reference of the table of anchored objects
   uint32_t *free_slots;  ///< anchor slots that are free again; each holds `false`, so filling one allocates nothing
   uint32_t free_count;
-  uint32_t free_in_vain;            ///< number of free slots when the table could last not be shrunk
+  uint32_t free_in_vain;            ///< number of free slots when an attempt to shrink the table last failed
   uint32_t slots_used, slot_count;  ///< number of slots that were ever filled, and number of slots that exist
   int names;                        ///< registry reference of the table of values that cross by name, or 0
   lua_Integer named_modules;
@@ -181,7 +181,7 @@ struct cl_state {
   int suggests_modules;            ///< the searcher that suggests names of modules is in place
   // Memory.
   size_t bytes, blocks;
-  size_t bytes_limit;  ///< no allocation may exceed it
+  size_t bytes_limit;  ///< the largest value that `bytes` may have
   size_t bytes_mark;   ///< at most the limit: an allocation that exceeds it calls `pass_mark`
   int (*pass_mark)(cl_state *state, size_t bytes);  ///< whether Lua's memory may have this number of bytes
   size_t bytes_collect;                             ///< with a limit: beyond this, garbage is collected
@@ -203,11 +203,11 @@ struct cl_state {
   int raised_in_hook;                                ///< a hook of the host's has raised an error
   int hook_mask, hook_count;                         ///< the mask of the hook for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
-  cl_held held[CL_HELD];                             ///< the calls that have blocked the thread last, a ring
-  int last_held;                                     ///< the newest of them
+  cl_held held[CL_HELD];                             ///< a ring of the latest calls that have blocked the thread
+  int last_held;                                     ///< index of the newest call in `held`
   void *end;    ///< in `cl_close` of a process that ends: the place at which to continue after the last finalizer
-  int closing;  ///< finalizers run for the last time, and every call of the API raises
-  lua_State *volatile finalizing;  ///< the coroutine in which they run, or NULL
+  int closing;  ///< the last finalizers run, and every call of the API raises an error
+  lua_State *volatile finalizing;  ///< the coroutine in which finalizers run, or NULL
   int warns;                       ///< Lua's warnings are on
   /// whether a call of a missing method can be distinguished from a read of the field: 1 if so, -1 if not, 0 if not
   /// tried yet
@@ -401,9 +401,9 @@ void cl_copy_pieces(char *place);
 #define CL_LARGEST_HEAD 1024
 /// The head of a frame, whose last value is the length of the body.
 typedef struct {
-  int place;          ///< its place in the cache, from 1 on, until another format is read
-  int size;           ///< of the whole head
-  int offset, width;  ///< of the length
+  int place;          ///< the format's place in the cache, from 1 on, until another format is read
+  int size;           ///< size of the whole head
+  int offset, width;  ///< place and size of the length in the head
   int is_big, is_signed;
 } cl_frame;
 /// Parses a format of string.pack. Returns NULL, or the problem with the format.
@@ -506,10 +506,10 @@ void cl_end_cancelling(void);
 void cl_cancel_running(uintptr_t thread);
 /// The place of a cancelled thread that is inside a C function.
 typedef struct {
-  char function[64];  ///< empty if it has no name
+  char function[64];  ///< the function's name; empty if it has none
   char source[LUA_IDSIZE];
-  int line;             ///< of the Lua code that has called the function; 0 if there is none
-  int64_t nanoseconds;  ///< since the cancellation
+  int line;             ///< the line of Lua code that has called the function; 0 if there is none
+  int64_t nanoseconds;  ///< time since the cancellation
 } cl_whereabouts;
 /// Finds the place of a thread that accepts cancelling; takes up to 50 ms. Returns 0 if the thread runs Lua code, waits
 /// in its loop, or does not answer. May be called on any thread.

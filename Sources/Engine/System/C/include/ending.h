@@ -14,10 +14,11 @@ enum linux_last_act {
   /// Gives up the names of message ports. Comes before any action that waits, since no process should find a port that
   /// is not served.
   LINUX_GIVE_NAMES_UP,
-  LINUX_END_PROGRAMS,  ///< Before the terminals, since a program may have one and change its settings until it ends.
-  LINUX_GIVE_TERMINALS_BACK,  ///< Terminals of scripts. Before the prompt, from which a script has got its terminal.
-  LINUX_LEAVE_PROMPT,         ///< After everything that may print to the prompt's screen.
-  LINUX_SAY_LAST_WORDS,       ///< In the process of a test. Comes last, so that the report contains all events.
+  /// Ends programs. Comes before the terminals, since a program may change its terminal's settings until it ends.
+  LINUX_END_PROGRAMS,
+  LINUX_GIVE_TERMINALS_BACK,  ///< Restores scripts' terminals. Comes before the prompt, which lends them to scripts.
+  LINUX_LEAVE_PROMPT,         ///< Leaves the prompt. Comes after everything that may print to its screen.
+  LINUX_SAY_LAST_WORDS,       ///< Writes a test process's report. Comes last, so that the report contains all events.
   LINUX_LAST_ACTS
 };
 

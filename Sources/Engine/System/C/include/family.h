@@ -41,7 +41,7 @@ typedef struct {
   int32_t round;  ///< the number of the question and its answer; 0 if not an answer
   int64_t deadline;
   int64_t activity;        ///< how often the process has worked
-  int32_t is_outstanding;  ///< whether a real event may still come for it
+  int32_t is_outstanding;  ///< whether a real event may still come for the member
   int32_t surroundings;    ///< as linux_surroundings returns
 } linux_family_word;
 

@@ -8,12 +8,12 @@ typedef struct {
   char *const *arguments;    ///< with NULL at the end; the first is looked up in PATH
   char *const *environment;  ///< NULL: inherited
   const char *directory;     ///< NULL: inherited
-  int descriptors[4];        ///< its descriptors 0 to 3; -1: /dev/null, or closed for 3
+  int descriptors[4];        ///< the program's descriptors 0 to 3; -1: /dev/null, or closed for 3
   const char *terminal;      ///< leads a session with this terminal as descriptors 0 to 2; or NULL
   int leads_session;         ///< leads a session without a terminal
   int dies_with_us;          ///< is killed when this process ends in any way
-  const void *owner;         ///< the address of an object that it must not outlive, see linux_end_programs; or NULL
-  int foreground;            ///< a descriptor of our terminal, which its group gets before it begins; or -1
+  const void *owner;         ///< the address of the program's owner, for linux_end_programs; or NULL
+  int foreground;            ///< a descriptor of our terminal; the program's group gets the terminal first; or -1
 } linux_program;
 
 /// Starts a program in its own process group. Returns 0 or an errno. Safe on any thread.

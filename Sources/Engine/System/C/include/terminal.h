@@ -26,8 +26,8 @@ int terminal_output(void);
 int terminal_adds_returns(void);
 /// Returns whether the terminal echoes keys. A program that stands in for a terminal may echo them itself.
 int terminal_echoes(void);
-/// Restores standard error while a program runs, or captures it again: pagers read keys from the terminal that they
-/// find there.
+/// If `lends` is not 0, restores standard error while a program runs; otherwise captures it again. Pagers read keys
+/// from the terminal that standard error refers to.
 void terminal_lend(int lends);
 /// Restores standard output and standard error.
 void terminal_release(void);

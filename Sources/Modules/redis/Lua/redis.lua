@@ -14,6 +14,7 @@ local where_of = require "runloop.redis.where"
 
 local setmetatable, getmetatable, type = setmetatable, getmetatable, type
 local pairs, ipairs, format, unpack = pairs, ipairs, string.format, table.unpack
+local pcall, error = pcall, error
 local min, max, huge, now = math.min, math.max, math.huge, rl.now
 local made_at, trim = objects.made_at, shape.trim
 
@@ -71,23 +72,47 @@ local function still_working(self)
   line:close()
 end
 
+local function open_shared(self)
+  local line = still_working(self)
+  if line then return line end
+  return connect(self)
+end
+
+-- Waits for the end of an attempt to connect, and returns its results; raises its error.
+local function result_of(attempt)
+  local line, message, code, details = attempt.future:await()
+  if attempt.problem ~= nil then error(attempt.problem, 0) end
+  return line, message, code, details
+end
+
+-- Begins an attempt to connect in the background. The attempt ends also if memory is short.
+local function attempt_of(self)
+  local line, message, code, details
+  local attempt = { future = rl.future() }
+  local guard = setmetatable({}, { __close = function()
+    self._pending, self._line = nil, line or false
+    if line and self._is_closed then line:close() end
+    attempt.future:complete(line, message, code, details)
+  end })
+  self._pending = attempt
+  local is_begun, problem = pcall(shape.background, function()
+    local _ <close> = guard
+    local is_done
+    is_done, line, message, code, details = pcall(open_shared, self)
+    if not is_done then line, attempt.problem = nil, line end
+    if rl.is_cancelled(attempt.problem) then error(attempt.problem, 0) end
+  end)
+  if is_begun then return attempt end
+  self._pending = nil
+  error(problem, 0)
+end
+
 -- Returns the connection that all tasks share. One attempt to connect serves all calls that wait for the connection.
 local function line_of(self)
   if self._is_closed then return closed(self) end
   local line = self._line
   if line and not line.problem then return line end
-  local pending = self._pending
-  if pending then return pending:await() end
-  pending = rl.future()
-  self._pending = pending
-  shape.background(function()
-    local opened, message, code, details = still_working(self), nil, nil, nil
-    if not opened then opened, message, code, details = connect(self) end
-    self._pending, self._line = nil, opened
-    if opened and self._is_closed then opened:close() end
-    pending:complete(opened, message, code, details)
-  end)
-  return pending:await()
+  return result_of(self._pending or attempt_of(self))
 end
 
 -- Closes connections that have been idle for long. Runs as long as there are idle connections. The task must not keep

@@ -29,7 +29,7 @@ local function from_url(text)
   }
 end
 
-local function is_text(value) return type(value) == "string" and not value:find "\0" end
+local function is_text(value) return type(value) == "string" and value ~= "" and not value:find "\0" end
 
 -- Raises an error if no stream can be made to this place: the stream is made in another task.
 local function check(place)

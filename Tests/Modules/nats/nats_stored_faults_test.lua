@@ -26,6 +26,51 @@ t.it("publish repeats a message until it is acknowledged, and it is stored once"
   t.equal(bus:stats().requests, 0)
 end)
 
+t.it("publish takes the answer of another program for no acknowledgement", function()
+  local server = fake()
+  local bus = connect(server)
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local answer
+  bus:subscribe("other", { keeps_alive = false }, function(m) m:respond(answer) end)
+  local form = { nil, "EPROTO: stream s: the answer has the wrong form", "EPROTO" }
+  for text, expected in pairs { ["done"] = { nil, "EPROTO: stream s: the answer is not JSON", "EPROTO" },
+    ['{"done":true}'] = form, ['{"stream":5,"seq":1}'] = form, ['{"stream":"s","seq":"1"}'] = form,
+    ['{"error":"full"}'] = form } do
+    answer = text
+    local stored, reason, code = s:publish("other", "x")
+    t.equal({ stored, reason, code }, expected)
+  end
+end)
+
+t.it("answers in a wrong form are refusals", function()
+  local bus = connect(fake())
+  local s = t.truthy(bus:stream("s", { subjects = { "s.>" } }))
+  local answer
+  local part = '"config":{"name":"S","subjects":["s.>"],"ack_policy":"none"},"state":{"last_seq":0}'
+  local request = bus._request
+  function bus._request(_, what, subject, ...)
+    if not subject:find("$JS.API.", 1, true) then return request(bus, what, subject, ...) end
+    return { data = answer, subject = subject }
+  end
+  local calls = { function() return bus:stream "s" end, function() return bus:stream("s", { subjects = { "s.>" } }) end,
+    function() return bus:bucket("b", {}) end, function() return bus:lease("l", { timeout = 1 }) end,
+    function() return s:info() end, function() return s:update { max_age = 5 } end,
+    function() return s:consumer "c" end, function() return s:consumer("c", { ack_wait = 5 }) end,
+    function() return s:consumer() end }
+  for _, text in ipairs { "{}", "[]", '{"config":5,"state":{}}', '{"config":{},"state":{}}', '{"error":5}',
+    '{"config":{"name":7,"ack_policy":"none"},"name":"c","state":{"last_seq":0}}', '{"name":5,' .. part .. "}",
+    '{"config":{"name":"s","ack_policy":"none","ack_wait":"x"},"name":"c","state":{"last_seq":0}}',
+    '{"config":{"name":"s","subjects":[5],"ack_policy":"none"},"name":"c","state":{"last_seq":0}}' } do
+    answer = text
+    for index, call in ipairs(calls) do
+      local result, reason, code = call()
+      t.equal({ result, code }, { nil, "EPROTO" }, text .. " " .. index)
+      t.truthy(reason:find("the answer has the wrong form", 1, true), reason)
+    end
+  end
+  bus._request = nil
+end)
+
 t.it("publish repeats a message that is answered with the number 0 or a conflict", function()
   local server = fake()
   local bus = connect(server)

@@ -7,7 +7,8 @@ local json = require "runloop.json"
 local check = require "runloop.nats.check"
 local frame = require "runloop.nats.frame"
 
-local type, tonumber, min, max = type, tonumber, math.min, math.max
+local type, next, ipairs, tonumber = type, next, ipairs, tonumber
+local min, max = math.min, math.max
 local format, match, find, now = string.format, string.match, string.find, rl.now
 
 local api = {}
@@ -42,9 +43,57 @@ function api.refuse(problem, what)
   return nil, format("%s: %s: %s", code, what, description), code, { err_code = number, description = description }
 end
 
-local function decode(message)
-  local value = json.decode(message.data)
-  return type(value) == "table" and value or { error = { code = 0, description = "the answer is not JSON" } }
+-- The fields that are read from parts of answers, and their types.
+local FORMS = {
+  config = { name = "string", subjects = "table", num_replicas = "number", max_age = "number", max_bytes = "number",
+    max_msgs = "number", max_msgs_per_subject = "number", duplicate_window = "number", ack_wait = "number" },
+  state = { messages = "number", bytes = "number", first_seq = "number", last_seq = "number" },
+  message = { subject = "string", seq = "number", data = "string", hdrs = "string", time = "string" },
+  cluster = { leader = "string" },
+}
+-- The fields, and the parts with one of their fields, that answers to requests have in any case.
+local STREAM, CONSUMER = { config = "name", state = "last_seq" }, { config = "ack_policy", name = true }
+local NEEDED = {
+  ["STREAM.INFO"] = STREAM, ["STREAM.CREATE"] = STREAM, ["STREAM.UPDATE"] = STREAM,
+  ["CONSUMER.INFO"] = CONSUMER, ["CONSUMER.CREATE"] = CONSUMER, ["CONSUMER.DURABLE"] = CONSUMER,
+  ["STREAM.MSG"] = { message = "seq" }, stored = { stream = true, seq = true },
+}
+local OWN = { name = "string", created = "string", stream = "string", seq = "number", num_pending = "number" }
+
+-- Whether the fields of a table have their types.
+local function has_types(value, form)
+  for name, wanted in next, form do
+    if value[name] ~= nil and type(value[name]) ~= wanted then return false end
+  end
+  for _, subject in ipairs(form.subjects and value.subjects or {}) do
+    if type(subject) ~= "string" then return false end
+  end
+  return true
+end
+
+-- Whether an answer has the form of JetStream's. Without permissions, any client can answer.
+local function is_well_formed(answer, needed)
+  if not has_types(answer, OWN) then return false end
+  for name, form in next, FORMS do
+    local part = answer[name]
+    if part ~= nil and (type(part) ~= "table" or not has_types(part, form)) then return false end
+  end
+  for name, field in next, needed or {} do
+    local part = answer[name]
+    if part == nil or field ~= true and part[field] == nil then return false end
+  end
+  return true
+end
+
+-- Returns an answer as a table. An answer in a wrong form becomes a refusal. `kind`: a key of NEEDED.
+local function decode(message, kind)
+  local value, problem = json.decode(message.data), nil
+  if type(value) ~= "table" then
+    problem = "the answer is not JSON"
+  elseif type(value.error) ~= "table" and not is_well_formed(value, NEEDED[kind]) then
+    problem = "the answer has the wrong form"
+  end
+  return problem and { error = { code = 0, description = problem } } or value
 end
 
 -- Waits for the answer to a request, which is sent again after each second without an answer. The server may take
@@ -144,7 +193,7 @@ function api.call(bus, what, subject, body, about, limit)
       end
       return nil, text, code
     end
-    local answer = decode(message)
+    local answer = decode(message, match(subject, "^%u+%.%u+"))
     local problem = answer.error
     if type(problem) ~= "table" then return answer end
     -- An earlier try, whose answer was lost, has removed it.
@@ -157,7 +206,7 @@ end
 --- Reads the answer to a message that was to be stored. Returns the answer; or nil, the reason, its code and the
 --- refusal; or only nil if the message may be sent again.
 function api.acknowledgement(bus, message, about)
-  local answer, link = decode(message), bus._link
+  local answer, link = decode(message, "stored"), bus._link
   local problem = answer.error
   -- The number 0 of a server of a cluster means that it has seen the id, but that the message is not on its replicas
   -- yet, and may never be. The 0 of a single server means that it has dropped the message, since no consumer of a

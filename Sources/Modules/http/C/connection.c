@@ -159,7 +159,7 @@ enum { DISCARDED = 262144 };
 /// Unread bytes above which nothing is read while a request is being answered.
 enum { ENOUGH = 262144 };
 
-// Called when a request is answered, or more of its body has arrived after that.
+// Called when a request has been answered, and when a further part of its body arrives after that.
 static void finished(lua_State *L, connection *c) {
   server *server = c->server;
   int was_at_once = !c->task;

@@ -18,7 +18,7 @@ void lua_head_codings(const linux_bytes *head, char *codings, size_t size) {
   codings[length] = 0;
 }
 
-// Whether the head has a field of this name (with its colon) that has a value.
+// Whether the head has a field of this name that is not empty. The name ends with its colon.
 static int has_field(const linux_bytes *head, const char *name) {
   size_t length = strlen(name);
   for (size_t i = 0; i + 1 + length < head->length; i++) {

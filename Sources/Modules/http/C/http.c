@@ -35,7 +35,7 @@ static int check(lua_State *L, int (*is)(const char *, size_t)) {
 static int is_token(lua_State *L) { return check(L, http_is_token); }
 static int is_value(lua_State *L) { return check(L, http_is_value); }
 
-// Fields have names in lower case: other spellings are looked up in lower case, too.
+// The names in a table of fields are in lower case. Looks up other spellings in lower case, too.
 static int find_field(lua_State *L) {
   size_t length;
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
@@ -93,7 +93,7 @@ typedef struct {
   int number;
 } number;
 
-// Sets a field of the table on top to a table with the numbers.
+// Sets a field of the table on top of the stack to a new table with these numbers.
 static void set_numbers(lua_State *L, const char *field, const number *numbers) {
   lua_newtable(L);
   for (; numbers->name; numbers++) {

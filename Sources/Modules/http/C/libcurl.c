@@ -9,7 +9,7 @@
 
 struct curl_functions lua_curl;
 
-// OpenSSL, if it is what libcurl uses, is initialised already: see libraries.c.
+// If libcurl uses OpenSSL, OpenSSL is initialised already: see libraries.c.
 static const char *find_functions(void *library) {
 #define FIND(name) \
   if (!(lua_curl.name = dlsym(library, #name))) return "has no " #name ": it is too old";
@@ -52,7 +52,7 @@ void lua_curl_add_event(lua_multi *multi, int fd, int what) {
 }
 
 // Lua closes descriptors after it has stopped watching them: otherwise it could mistake a new descriptor with the same
-// number.
+// number for the old one.
 int lua_curl_close_later(void *data, curl_socket_t fd) {
   lua_multi *multi = data;
   if (multi && multi->multi) lua_curl_add_event(multi, fd, -1);

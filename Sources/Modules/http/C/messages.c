@@ -104,7 +104,7 @@ static void put_length(output *out, uint64_t length) {
   out->to->length += (size_t)snprintf(to, 40, "Content-Length: %" PRIu64 "\r\n", length);
 }
 
-// Raises an error without a position: the caller adds which message it was.
+// Raises an error without a position: the caller adds which message was wrong.
 static void complain(lua_State *L, const char *format, const char *name, const char *kind) {
   lua_pushfstring(L, format, name, kind);
   lua_error(L);

@@ -1,5 +1,5 @@
-// Facts about TLS that libcurl does not report: which certificate has failed, and whether a connection was ended or
-// cut. If libcurl uses OpenSSL, this file gets them from OpenSSL.
+// Information about TLS that libcurl does not report: which certificate has failed, and whether a connection was ended
+// or cut. If libcurl uses OpenSSL, this file gets them from OpenSSL.
 #include <dlfcn.h>
 #include <openssl/ssl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // A buffer of bytes that have arrived from a peer and were not consumed yet, and the message that they contain. Clients
-// and servers use this reader for all heads and bodies. A server's connection has one; the client of tests and
-// WebSockets have one as a userdata.
+// and servers use this reader for all heads and bodies. A server's connection contains a reader. The client of tests,
+// and each WebSocket, has a reader as a userdata.
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>

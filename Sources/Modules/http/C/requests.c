@@ -4,8 +4,8 @@
 
 #include "private.h"
 
-// TRACE would reveal fields that a proxy has added, and CONNECT would turn the server into a proxy: handlers do not see
-// them.
+// TRACE would reveal fields that a proxy has added, and CONNECT would turn the server into a proxy: handlers do not get
+// such requests.
 static int is_refused(http_span method) {
   return (method.length == 5 && memcmp(method.start, "TRACE", 5) == 0) ||
          (method.length == 7 && memcmp(method.start, "CONNECT", 7) == 0);

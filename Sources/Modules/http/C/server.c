@@ -79,7 +79,8 @@ static int head(lua_State *L) {
   lua_settop(L, 7);
   int is_own = is_current(L, c), flags = 0;
   if (is_own) {
-    // A client that waits for "100 Continue" may send its body or not: the connection cannot continue.
+    // A client that waits for "100 Continue" may or may not send its body after this answer, so the connection cannot
+    // continue.
     if (c->flags & HTTP_EXPECTS_CONTINUE) c->flags &= ~HTTP_KEEPS_ALIVE;
     flags = (keeps_alive(c) ? ANSWER_KEEPS_ALIVE : 0) | (c->flags & HTTP_IS_OLD ? ANSWER_IS_OLD : 0) |
             (c->flags & HTTP_IS_HEAD ? ANSWER_WITHOUT_BODY : 0) | (lua_toboolean(L, 7) ? ANSWER_IS_CHUNKED : 0) |

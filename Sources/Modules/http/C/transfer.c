@@ -427,7 +427,7 @@ static int end(lua_State *L) {
 
 int lua_curl_collect_transfer(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
-  // The multi may have been collected before, and has ended this transfer then.
+  // If the multi was collected before, it has ended this transfer already.
   lua_curl_end(transfer);
   free(transfer->head.bytes);
   free(transfer->input.bytes);

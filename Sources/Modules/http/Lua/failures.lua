@@ -42,7 +42,8 @@ local function configured_proxy(exchange)
     or getenv "all_proxy" or getenv "ALL_PROXY"
 end
 
--- Returns "host:port" of the proxy if libcurl's message names it as unreachable. The environment may exempt the target.
+-- Returns "host:port" of the proxy if libcurl's message names it as unreachable. The environment may exempt the target
+-- from the proxy.
 local function dead_proxy(exchange, message)
   local proxy = not exchange.unix and configured_proxy(exchange)
   if not proxy then return nil end

@@ -24,7 +24,7 @@ function M.parts(request, settings, next_bytes)
   settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:parts", 1)
   if request.following_part then return request.following_part end
   local max, max_parts = settings.max or 8 << 20, settings.max_parts or 1000
-  -- The client has made the mistake: the request notes that even if the handler catches the error.
+  -- Notes in the request that the client has made a mistake, even if the handler catches the error.
   local function raise(problem)
     if problem:find "^EMSGSIZE" then request.is_too_large = problem else request.is_malformed = problem end
     error(problem, 0)

@@ -21,7 +21,8 @@ static inline int read_size(http_chunks *chunks, unsigned char c) {
   return 1;
 }
 
-// Takes a byte of a trailer's line. Returns 0 if the line is not a valid field: others might read it as something else.
+// Takes a byte of a trailer's line. Returns 0 if the line is not a valid field: other programs might read it as
+// something else.
 static inline int read_trailer(http_chunks *chunks, unsigned char c) {
   const char byte = (char)c;
   if (c == '\r') {

@@ -44,8 +44,8 @@ static int refuse(http_head *head, int status, const char *problem) {
   return -1;
 }
 
-// Finds the end of the head, or sets 0. Each line has to end with CR LF, and neither may stand alone: some servers
-// accept a bare CR or LF as the end of a line, and others do not.
+// Finds the end of the head; sets 0 if the end has not arrived. Each line has to end with CR LF, and neither may stand
+// alone: some servers accept a bare CR or LF as the end of a line, and others do not.
 static int find_end(http_head *head, const char *bytes, size_t length, size_t *end) {
   *end = 0;
   for (size_t i = 0; i < length;) {

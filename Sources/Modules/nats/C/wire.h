@@ -1,12 +1,12 @@
-// A wire is one connection to a server of NATS: it writes messages into the buffer of its stream, and finds those that
-// arrive in the bytes that were read.
+// A wire is one connection to a server of NATS: it writes messages into the buffer of its stream, and finds messages in
+// the received bytes.
 #pragma once
 
 #include <draft.h>
 #include <lauxlib.h>
 #include <stdint.h>
 
-// Subjects and headers up to this size are remembered: the next message often has the same.
+// Subjects and headers up to this size are remembered: the next message often has the same ones.
 enum { KEPT = 64 };
 
 // The counts of what a bus has sent and received on all its connections.

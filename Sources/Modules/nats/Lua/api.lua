@@ -208,9 +208,9 @@ end
 function api.acknowledgement(bus, message, about)
   local answer, link = decode(message, "stored"), bus._link
   local problem = answer.error
-  -- The number 0 of a server of a cluster means that it has seen the id, but that the message is not on its replicas
-  -- yet, and may never be. The 0 of a single server means that it has dropped the message, since no consumer of a
-  -- stream of interest wanted it.
+  -- In a cluster, the number 0 means that the server has seen the id, but that the message is not on its replicas yet,
+  -- and may never be. From a single server, 0 means that it has dropped the message, since no consumer of a stream of
+  -- interest wanted it.
   if type(problem) ~= "table" and answer.seq == 0 and (not link or link.info.cluster) then return nil end
   if type(problem) ~= "table" then return answer end
   if LATER[problem.err_code] then return nil end
@@ -236,7 +236,7 @@ function api.nanoseconds(seconds) return math.tointeger(seconds * SECOND // 1) e
 
 function api.seconds(nanoseconds) return (nanoseconds or 0) / SECOND end
 
---- Returns a point in time, "2026-01-02T03:04:05.678Z", as rl.time counts.
+--- Converts a point in time such as "2026-01-02T03:04:05.678Z" to seconds as rl.time returns them.
 function api.time_of(text)
   local year, month, day, clock = match(text or "", "^(%d+)-(%d+)-(%d+)T(.+)$")
   local hour, minute, second, rest = match(clock or "", "^(%d+):(%d+):([%d.]+)(.*)$")

@@ -214,8 +214,8 @@ end
 
 -- Requests ------------------------------------------------------------------------------------------------------------
 
--- A waiting request: `future`, `reply`, the number at the end of its subject for answers, and for a gather the received
--- messages. Closing it forgets the request.
+-- Fields of a waiting request: `future`; `reply`, the number at the end of its subject for answers; for a gather also
+-- the received messages. Closing the request forgets it.
 local Request = {}
 Request.__index = Request
 function Request:_awaited()
@@ -242,9 +242,9 @@ function Bus:_forget_request(request)
   end
 end
 
---- Sends a request, which has `subject`, `reply` and `complete`, a method called once, with the answer; or
---- with nil, the reason and its code. Returns true; or nil, the reason and its code, if there is no connection and no
---- room.
+--- Sends a request, which has `subject`, `reply` and `complete`. The method `complete` is called once: with the answer,
+--- or with nil, the reason and its code. Returns true; or nil, the reason and its code, if there is no connection and
+--- no room.
 function Bus:_begin(request, head, data)
   local link = self._link
   if link then
@@ -278,7 +278,7 @@ local function ask(self, what, subject, data, options)
   if begun then
     head = message
     self._last_request = number
-    -- With eight fields from the beginning, the table never grows: that takes 1,100 instructions.
+    -- The table has eight fields from the beginning, so it never grows: growing takes 1,100 instructions.
     request = setmetatable({ bus = self, reply = number, subject = subject, future = future_of_request(), link = false,
       record = record or false, came = false, entry = false }, Request)
     begun, message, code = self:_begin(request, head, data)

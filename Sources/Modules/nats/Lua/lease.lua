@@ -27,7 +27,7 @@ local FIRST = math.mininteger
 
 -- The clock -----------------------------------------------------------------------------------------------------------
 
--- Returns the time of the loop's clock, and the seconds for which the machine was suspended: CLOCK_BOOTTIME, and the
+-- Returns the sum of the loop's clock and the seconds for which the machine was suspended: CLOCK_BOOTTIME, and the
 -- virtual clock in tests. In simulations, the clocks of machines run at different speeds, hence `_pace`.
 local function clock(self) return (rl.now() + system.suspended()) * self._pace end
 
@@ -121,7 +121,7 @@ local function renew(self)
   end
 end
 
--- Notes that this program holds the lease since an entry that was sent at this time.
+-- Notes that this program holds the lease, by an entry that was sent at this time.
 local function hold(self, sent, revision)
   self._state, self._epoch = "held", revision
   trust(self, sent, revision)

@@ -88,7 +88,7 @@ local function settle(self)
   if failure then flushes:complete(nil, failure) else flushes:complete(true) end
 end
 
--- The end of a message sent by `send`.
+-- Called when a message of `send` has ended, with an answer or a reason.
 local function send_ended(call, message, reason, is_last)
   local self = call.caller.port
   release(self._bus)

@@ -171,7 +171,8 @@ static answer_state take(lua_State *L, cpostgres *it, value_options *options) {
   }
 }
 
-// Returns the state at the end of an answer. On a lost connection, libpq gives one failure, and then ends for ever.
+// Returns the state at the end of an answer. On a lost connection, libpq reports one failure, and after that the end at
+// each call.
 static answer_state end_of_answer(lua_State *L, cpostgres *it, const value_options *options) {
   if (pq.PQstatus(it->connection) != CONNECTION_OK) return has_failure(L, options) ? DONE : LOST;
   return !it->has_problem && pq.PQtransactionStatus(it->connection) == PQTRANS_IDLE ? OVER : DONE;

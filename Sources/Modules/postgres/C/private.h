@@ -153,7 +153,7 @@ static inline cpostgres *cpostgres_self(lua_State *L) {
 
 // put_copy(bytes) -> whether libpq has taken them; nil if the connection is lost
 int cpostgres_put_copy(lua_State *L);
-// end_copy(reason) ends the data: the server stores it, or, with a reason, discards it. Returns as put_copy
+// end_copy(reason) ends the data: the server stores it, or, with a reason, discards it. Returns what put_copy returns
 int cpostgres_end_copy(lua_State *L);
 // get_copy() -> bytes; false if no more bytes have come yet; nothing at the end
 int cpostgres_get_copy(lua_State *L);

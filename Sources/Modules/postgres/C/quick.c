@@ -290,8 +290,8 @@ static int has_calls(lua_State *L) { return lua_pushboolean(L, pool_at(L)->under
 
 // Methods of connections ----------------------------------------------------------------------------------------------
 
-// claim() -> the coroutine that waits in a quick call on the connection: Lua has made a lease for it, and gets the
-// connection back by `on_end`. Nil if there is none.
+// claim() -> the coroutine that waits in a quick call on the connection, or nil. Lua has made a lease for the call, and
+// gets the connection back by `on_end`.
 static int claim(lua_State *L) {
   cpostgres *it = cpostgres_self(L);
   if (!it->quick.is_under_way) return 0;

@@ -41,7 +41,7 @@ static void skip_comment(reader *r) {
   } while (depth > 0);
 }
 
-// Skips a quoted text after its first quote. `has_escapes`: a backslash hides the next byte.
+// Skips a quoted text after its first quote. `has_escapes`: a backslash escapes the next byte.
 static void skip_quoted(reader *r, int has_escapes) {
   if (!has_escapes) {
     skip_behind(r, '\'');
@@ -60,7 +60,7 @@ static void skip_quoted(reader *r, int has_escapes) {
   }
 }
 
-// Skips a text between dollars, or a dollar.
+// Skips a dollar-quoted text, or a single dollar.
 static void skip_dollars(reader *r) {
   const char *tag = r->at++;
   if (r->at < r->end && begins_word(*r->at))
@@ -121,7 +121,7 @@ static int is(const statement *it, int index, const char *word) {
   return index < it->count && strcmp(it->words[index], word) == 0;
 }
 
-// Returns why a statement may not be a part of a transaction by itself: a word for messages; NULL if it may be.
+// If a statement must not be a part of a transaction, returns the word that names it in messages; else NULL.
 static const char *refused_word(const statement *it) {
   for (int i = 0; CONTROL[i]; i++)
     if (is(it, 0, CONTROL[i])) return CONTROL[i];

@@ -103,8 +103,8 @@ local function forget(connection, is_gentle)
   end
 end
 
--- The most cancel requests of one database at once. libpq 15 waits until the server accepts one. If the server is
--- paused, that may take long, so cancel requests must not use all threads.
+-- The largest number of cancel requests that a database sends at once. libpq 15 waits until the server accepts one. If
+-- the server is paused, that may take long, so cancel requests must not use all threads.
 local MOST_CANCELS = 2
 
 -- Asks the server to end the running statement. The request continues even if its task no longer waits.

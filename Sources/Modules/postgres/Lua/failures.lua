@@ -77,7 +77,7 @@ local function refused_by_sandbox(text)
   local file = text:match 'could not read [%a ]+ file "([^"]*)"' or text:match 'could not open [%a ]+ file "([^"]*)"'
     or text:match 'could not load [%a ]+ file "([^"]*)"'
   if file then kind, subject = "read", file end
-  -- Without a user in its address, libpq takes the user's name of this process.
+  -- If the address has no user, libpq takes the name of the user of this process.
   if text:find("local user ID", 1, true) then kind, subject = "read", "/etc/passwd" end
   local refused = subject and internals.refusal(kind, subject)
   return refused and format("%s (%s)", refused, subject)

@@ -31,7 +31,8 @@ function quick.finish(self, lease, first, second, third, fourth)
 end
 local finish = quick.finish
 
--- Makes the lease of a quick call, which then is a usual call. Returns the lease, and the number of the call's record.
+-- Makes the lease of a quick call. From then on the call is a usual one. Returns the lease, and the number of the
+-- call's record.
 local function lease_of(connection)
   local lease = connection.owner[1]._places:lease_of(connection)
   lease.is_busy = true

@@ -106,8 +106,8 @@ function programs.words_of(words)
   return #text > 60 and text:sub(1, 57) .. "…" or text
 end
 
--- Returns the name of a program, and of its streams, in recordings. The name does not contain the program's arguments,
--- which may be secrets, unless they are to be recorded.
+-- Returns the name of a program, and of its streams, in recordings. The program's arguments, which may be secrets, are
+-- left out, unless the recorder's settings include them.
 local function recorded_name(options, words)
   return options.recorded or options.name or native.records_arguments() and programs.words_of(words) or words[1]
 end

@@ -11,7 +11,8 @@ int csqlite_may_share(csqlite *it, const csqlite_job *job) {
 }
 
 void csqlite_begin_group(csqlite *it) {
-  // Not `begin immediate`: a write takes the locks that it needs, and `begin immediate` those of attached files, too.
+  // Not `begin immediate`, which would also take the locks of attached files. A write takes the locks that it needs by
+  // itself.
   it->has_group = csqlite_step_once(it, &it->begin, "begin") == SQLITE_DONE;
   it->group_until = it->last_handed;
   it->group_since = csqlite_microseconds();

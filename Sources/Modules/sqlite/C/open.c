@@ -47,7 +47,7 @@ static int on_busy(void *data, int count) {
   csqlite *it = data;
   if (count == 0) it->waits_until = csqlite_now() + it->wait;
   it->look(it);
-  // A write that waits for the lock must not hold up the replies of other writes, nor the locks that they have.
+  // A write that waits for the lock must delay neither the replies of other writes nor the release of their locks.
   if (it->group.first || csqlite_is_cancelled(it) || csqlite_now() >= it->waits_until) return 0;
   struct timespec pause = {.tv_nsec = count < 10 ? 1000000 : 5000000};
   nanosleep(&pause, NULL);

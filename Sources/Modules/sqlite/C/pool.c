@@ -240,7 +240,7 @@ static void forget_job(csqlite *it, csqlite_job *job) {
     it->is_taken = 0;
     if (pool->is_closed) remove_locked(it);
   }
-  // The loop looks again whether the queue is served.
+  // Makes the loop check again whether the queue is served.
   if (pool->queue.first) lanes = note_rung_locked(pool, 1);
   pthread_mutex_unlock(&pool->mutex);
   csqlite_job_free(job);

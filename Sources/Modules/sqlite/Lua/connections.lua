@@ -64,7 +64,7 @@ local function late(db, pool, wait)
   return nil, format("EAGAIN: no connection was free for %g s (%d of %d in use%s)", wait, in_use, count, used), "EAGAIN"
 end
 
--- Raises or returns what is wrong with a call.
+-- Raises an error, or returns a refusal, for a mistake in a call.
 local function mistake(db, pool, what, word, about, index, count, wait)
   if word == "late" then return late(db, pool, wait) end
   if word == "closed" then return closed(db) end

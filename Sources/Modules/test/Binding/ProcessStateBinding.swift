@@ -69,7 +69,7 @@ enum ProcessStateBinding {
     }
 
     /// open_report(path): returns a descriptor, which `close` closes, or nil and an error. The path leads to the new
-    /// file from now on, so that an old report is not mistaken for that of a run that was killed.
+    /// file from now on, so that an old report cannot be mistaken for the report of a killed run.
     private static func openReport(_ call: Call) -> Int32 {
         guard let path = call.string(1) else { return call.answerNil() }
         return call.attempt { () throws(SystemError) -> Int in

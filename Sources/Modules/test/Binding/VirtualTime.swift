@@ -130,7 +130,7 @@ public final class TestWorld {
 final class TestPart: HostPart {
     weak var world: TestWorld?
 
-    /// Errors after the outcome of the test are caused by ending it.
+    /// Drops the errors that came after the outcome of the test: ending the test has caused them.
     func forgetErrors() { world?.forgetErrors(host) }
 
     override func reset() {

@@ -101,8 +101,8 @@ enum VirtualTimeSystem {
         if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.channel) }
     }
 
-    /// mark(text): writes it to the output of the tests. Returns whether the standard output was closed, or was another
-    /// file.
+    /// mark(text): writes the text to the output of the tests. Returns whether the standard output was closed, or was
+    /// another file.
     private static func mark(_ call: Call) -> Int32 {
         let wasLost = WorkerProcess.restoreOutput()
         if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.output) }

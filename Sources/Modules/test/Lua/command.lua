@@ -277,7 +277,7 @@ local function lister()
   return new
 end
 
---- Reports, once, that a report could not be written, if there is a message; the run has then failed. A reader that
+--- If there is a message, reports once that a report could not be written; the run has then failed. A reader that
 --- closes the pipe early, like `head`, is not an error.
 function Run:note_loss(what, message)
   if not message or self.has_lost or message:find "[Bb]roken pipe" then return end
@@ -351,8 +351,8 @@ local function watch_signals(handle)
   end)
 end
 
---- Runs the command. `count` is the number of options of rlhost before "test"; these come first in the arguments, then
---- those after it.
+--- Runs the command. `count` is the number of options of rlhost before "test"; in the arguments, these options come
+--- first, and the words after "test" follow.
 function command.run(count, ...)
   local all, lua_options, own = { ... }, {}, {}
   count = math.tointeger(tonumber(count))

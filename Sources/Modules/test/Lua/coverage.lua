@@ -29,7 +29,7 @@ function coverage:add(files)
   end
 end
 
--- Names a file below the current directory by its path there, however it was loaded.
+-- Returns the name of a file in the report: its path relative to the current directory, however the file was loaded.
 function coverage:name(path)
   local here = self.here
   if here and path:sub(1, #here + 1) == here .. "/" then path = path:sub(#here + 2) end

@@ -31,7 +31,7 @@ function explain.note_file(path)
   if #path >= 60 then sources["..." .. path:sub(-56)] = path end
 end
 
--- Replaces each path that Lua has cut by the whole path.
+-- Replaces each path that Lua has shortened with the whole path.
 local function whole(text)
   if not text:find("...", 1, true) then return text end
   for name in pairs(package.loaded) do
@@ -166,8 +166,8 @@ end
 
 -- Failures ------------------------------------------------------------------------------------------------------------
 
--- The error that the watchdog raises in code that runs too long; and the error of a run in which nothing can happen any
--- more.
+-- TOO_LONG: the error that the watchdog raises in code that runs too long. STUCK: the error of a run in which nothing
+-- can happen any more.
 explain.TOO_LONG = "the test takes too long"
 explain.STUCK = "nothing is left that could end this run"
 

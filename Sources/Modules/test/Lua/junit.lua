@@ -9,7 +9,7 @@ Junit.__index = Junit
 
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["\n"] = "&#10;" }
 
--- Replaces characters that XML cannot contain by a question mark.
+-- Replaces characters that XML cannot contain with a question mark.
 local function escape(text, keeps_lines)
   text = gsub(report.valid(text), "[%z\1-\8\11\12\14-\31\127]", "?")
   text = gsub(gsub(text, "\xef\xbf[\xbe\xbf]", "?"), "\xed[\xa0-\xbf][\x80-\xbf]", "?")

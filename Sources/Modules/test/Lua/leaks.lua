@@ -51,7 +51,7 @@ end
 -- Databases that were open before the test, or belong to a group, with the group.
 local kept = setmetatable({}, { __mode = "k" })
 
---- Returns the open databases that nobody has kept.
+--- Returns the open databases that are not exempt.
 local function databases()
   local list = {}
   for db in pairs(internals.databases or {}) do if not kept[db] then list[#list + 1] = db end end

@@ -128,7 +128,8 @@ function RECIPES.postgres(self)
   self.restart_by, self.close_by = "INT", "QUIT"
   give_to_postgres(self.place)
   prepare { "cp", "-a", "--reflink=auto", template(folder, version, self.place), data }
-  -- A killed server leaves its POSIX shared memory, but nothing outside its directory with mmap.
+  -- With POSIX shared memory, a killed server would leave segments behind. With mmap, it leaves nothing outside its
+  -- directory.
   return as_postgres { folder .. "/postgres", "-D", data, "-p", "{port}", "-k", self.place, "-c",
     "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off",
     "-c", "dynamic_shared_memory_type=mmap" },

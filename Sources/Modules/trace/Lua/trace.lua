@@ -7,7 +7,7 @@ local type, tostring, select = type, tostring, select
 local setmetatable, concat = setmetatable, table.concat
 local begin_span = native.begin_span
 
--- The module is the table rl.trace, which has loaded it at the first use.
+-- The module is the table rl.trace. The first use of that table has loaded this part.
 local trace = require "runloop".trace
 trace.dump, trace.start, trace.stop = native.dump, native.start, native.stop
 

@@ -55,7 +55,7 @@ extension Recording {
             return place(Self.closed(bounds, slack), bounds, slack, sharing)
         }
 
-        /// Bounds of the differences: by how much the offset of the row may exceed the offset of the column at most.
+        /// Bounds of the differences: the most by which the offset of the row may exceed the offset of the column.
         private typealias Bounds = [[Int64]]
         private static let unknown: Int64 = 1 << 62
         /// The greatest difference of clocks, 73 years: sums of two are not `unknown`.

@@ -3,7 +3,7 @@
 
 local native = require "runloop.http.native"
 
--- Converts a URL, or an authority alone. Returns nil, message, code if its host has no such form.
+-- Converts a URL, or an authority alone. Returns nil, message, code if the host has no such form.
 return function(url)
   local before, rest = url:match "^(%a[%w+.-]*://)(.*)$"
   if not before then before, rest = "", url end

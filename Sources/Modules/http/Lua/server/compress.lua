@@ -20,7 +20,7 @@ local function pattern_of(name)
   return "^" .. name:lower():gsub("[%^%$%(%)%%%.%[%]%+%-%?]", "%%%0"):gsub("%*", ".*") .. "$"
 end
 
--- Returns the settings for the option `compress` of a server; nil without compression; nil, problem, code.
+-- Returns the settings for the option `compress` of a server; nil without compression; nil, problem, code on failure.
 function M.settings(option, what)
   if not option then return nil end
   if option == true then option = {} end
@@ -183,7 +183,7 @@ end
 -- A text above this size is compressed in pieces, each in a turn of the loop of its own.
 local LONG <const>, PIECE <const> = 262144, 65536
 
--- Returns a text compressed. May wait.
+-- Returns the compressed form of a text. May wait.
 function M.text(text, level)
   if #text <= LONG then return pieces.gzip(text, level) end
   local sleep, write, parts = require("runloop").sleep, pieces.pieces(level), {}

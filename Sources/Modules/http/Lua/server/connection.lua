@@ -12,7 +12,7 @@ local M = {}
 local now, condition = rl.now, rl.condition
 local send, explain = answering.send, log.explain
 
--- Returns, for the log, what can be read of a head that is not complete or not well-formed; nil if nothing can.
+-- Returns the readable part of an incomplete or malformed head, for the log; nil if there is none.
 local function readable(bytes)
   local line = bytes:match "^[\r\n]*([^\r\n]+)"
   local method, target = (line or ""):match "^(%S+)%s*(.-)%s*$"
@@ -34,8 +34,8 @@ local function refuse(server, connection, status, problem, request)
   connection:close()
 end
 
--- Whether nothing has been sent or received since the last check. Bytes in the kernel count as well: it buffers
--- megabytes, so that a slow client may accept nothing new for a long time while that buffer empties.
+-- Whether nothing has been sent or received since the last check. Bytes in the kernel count as well: the kernel buffers
+-- megabytes, so that a slow client may accept nothing new for a long time while the kernel's buffer empties.
 local function has_stood(connection)
   local stream = connection.stream
   return connection:has_stood(stream:bytes_read(), stream:bytes_written(), native.unacknowledged(stream:fd()))
@@ -76,7 +76,7 @@ local function expire(server, connection)
   cancel(connection)
 end
 
--- Looks for expired connections, at the earliest deadline of a server's connections.
+-- Runs at the earliest deadline of a server's connections, and handles the expired ones.
 local function sweep(self)
   local earliest, time, late = math.huge, now(), {}
   self.sweeper = nil
@@ -170,7 +170,7 @@ local function policy(self)
       if not is_good then sent, trace = answering.placed(request, sent, log.take_trace()) end
       if connection:standing(request) then return end
       if not is_good then
-        -- A handler that the end of the program has cancelled has made no error.
+        -- If the end of the program has cancelled the handler, the handler has made no error.
         local is_end = rl.is_cancelled(sent) and native.is_ending()
         answering.apologize(request, is_end)
         if not (is_end or request.is_too_large or request.is_malformed or request.problem) then

@@ -19,7 +19,7 @@ local STATUS = {
   ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403,
 }
 
--- Returns a table of an open file; nil and the error's name.
+-- Returns a table that describes an open file; or nil and the error's name.
 local function opened(answer, fd, size, seconds, ...)
   if not fd then return nil, size end
   local nanoseconds, is_generated = ...
@@ -157,7 +157,7 @@ local function send_compressed(request, headers, file, level, sending)
     request.sent = #bytes
     return sending.send(request, 200, headers, bytes)
   end
-  -- The response decides itself whether to compress.
+  -- The response itself decides whether to compress.
   headers["content-encoding"] = nil
   local response, at = sending.open(request, 200, headers), 0
   while at < file.size do

@@ -141,7 +141,7 @@ function Request:form(settings)
   settings = misuse.options(settings, FORM, "request:form", 1)
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
-    -- A call after a cancelled one continues its form.
+    -- A call after a cancelled call continues to read the same form.
     local form = self.form_so_far or { values = {}, lists = {} }
     self.form_so_far = form
     local is_good, problem = pcall(function()

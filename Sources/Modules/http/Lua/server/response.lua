@@ -161,7 +161,7 @@ local function send_part(request, status, headers, body, content_type, length, n
   report_length(request, #body, length, name)
 end
 
--- Sends a whole answer. `name` is the method by which the script has sent the answer, if it was one.
+-- Sends a whole answer. `name`: the method with which the script has sent the answer; nil if it has used none.
 local function send_text(request, status, headers, body, content_type, name)
   local length = length_of(headers, "the handler's answer")
   local is_head, size, level = request.method == "HEAD", #body, nil
@@ -429,7 +429,7 @@ local function send_table(request, answer)
   return response:finish()
 end
 
--- Errors of other parts about an answer, which do not name the route.
+-- Patterns of errors about an answer that other parts raise without the name of the route.
 local COMPLAINTS = { "^http: ", "^json%.encode: ", "^the handler's answer: " }
 
 -- Returns an error about an answer, and its traceback, with the handler's route.

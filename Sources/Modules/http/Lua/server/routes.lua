@@ -141,7 +141,8 @@ local function allowed(others)
   return table.concat(list, ", ")
 end
 
--- Returns the allowed methods for the path of a request whose method no route can have, if `handler` is routes.
+-- If `handler` is a set of routes, returns the methods that are allowed for the path of a request whose own method no
+-- route can have.
 function M.allow(handler, request)
   local others = {}
   if getmetatable(handler) == Routes and request.method ~= "CONNECT" then

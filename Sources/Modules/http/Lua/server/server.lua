@@ -95,8 +95,8 @@ function Server:__tostring()
   return ("http server (%s, %s%s)"):format(self:address(), self.is_stopping and "closed, " or "", self.made_at)
 end
 
--- Calls functions of the script other than its handler, such as `sni`: an error is reported, and affects only this
--- call.
+-- Returns a function that calls a function of the script other than its handler, such as `sni`. An error is reported,
+-- and affects only this call.
 local function attempt_for(self)
   local function tell(is_good, ...)
     if is_good then return true, ... end

@@ -68,8 +68,9 @@ typedef struct http_chunks {
   int has_name;     ///< the name in the trailer's line has ended
 } http_chunks;
 
-/// Takes bytes of a chunked body and finds the next piece of its data. Returns how many bytes were taken; `data` is in
-/// them, and is empty without data. Sets `is_done` to 1 at the end of the body, to -1 if the body is bad.
+/// Takes bytes of a chunked body and finds the next piece of its data. Returns how many bytes were taken; `data` is the
+/// piece within these bytes; it is empty if they have no data. Sets `is_done` to 1 at the end of the body, to -1 if the
+/// body is bad.
 size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, http_span *data, int *is_done);
 
 /// Whether the comma-separated list has this word, in any case.
@@ -84,7 +85,7 @@ static inline int http_digit(int c) {
 }
 /// Whether all bytes may be in a token: a method, a field's name, a parameter.
 int http_is_token(const char *bytes, size_t length);
-/// Whether no byte ends a field's value: CR, LF and 0 would split the message.
+/// Whether the bytes can be a field's value: CR, LF and 0 would end it, and split the message.
 int http_is_value(const char *bytes, size_t length);
 
 /// Writes "Sun, 06 Nov 1994 08:49:37 GMT" for seconds since 1970: 29 bytes and a 0.

@@ -41,8 +41,8 @@ struct ByteQueue {
                 return Self.base(block) + count
             }
         }
-        // The new size is at least twice the old one, for a constant cost per byte. Large blocks are not rounded to a
-        // power of two.
+        // The new size is at least twice the old one, so that the cost per byte is constant. Large blocks are not
+        // rounded to a power of two.
         let count = self.count
         let wanted = Block.size + count + more
         var size = max(512, block == nil ? 0 : 2 * (Block.size + capacity))

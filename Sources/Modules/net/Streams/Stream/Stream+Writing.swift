@@ -15,7 +15,7 @@ extension Stream {
 
     /// Takes all bytes for sending: at the end of the turn, or now if they are many.
     ///
-    /// - Returns: a failure if writing is not allowed; then it has taken nothing.
+    /// - Returns: a failure if writing is not allowed; then no byte was taken.
     @discardableResult
     public func enqueue(_ bytes: UnsafeRawBufferPointer) -> StreamFailure? {
         if let refusal = refusalToWrite { return refusal }

@@ -34,8 +34,8 @@ open class StreamOwner: RunLoop.ItemOwner {
     /// A new connection, which is in the listener's modes.
     open func accepted(_ stream: Stream, by listener: Listener) { listener.onConnection?(stream) }
 
-    /// The listener cannot accept for now, or, with nil, can again. Called once for each shortage of descriptors or
-    /// memory.
+    /// Called with a failure when the listener cannot accept for now, and with nil when it can again. Called once for
+    /// each shortage of descriptors or memory.
     open func troubled(_ listener: Listener, _ failure: StreamFailure?) { listener.onTrouble?(failure) }
 
     /// A message may have arrived, for a waiter in `receive`.

@@ -54,7 +54,7 @@ int64_t csqlite_pool_expire(csqlite_pool *pool, int64_t now);
 
 /// Gives a connection back: cursors are closed, and a transaction is rolled back.
 void csqlite_pool_give(csqlite_pool *pool, int64_t connection);
-/// Closes a connection that was taken, and ends what it does.
+/// Closes a connection that was taken, and ends its running statement.
 void csqlite_pool_drop(csqlite_pool *pool, int64_t connection);
 
 typedef struct {
@@ -65,7 +65,7 @@ typedef struct {
 csqlite_numbers csqlite_pool_numbers(csqlite_pool *pool);
 /// Returns the task of the job that runs for longest, and the seconds; 0 if there is none.
 intptr_t csqlite_pool_longest(csqlite_pool *pool, double *seconds);
-/// Notes tasks that wait, those first whose statements run. Returns their number.
+/// Writes the waiting tasks into `to`, first those whose statements run. Returns their number.
 int csqlite_pool_tasks(csqlite_pool *pool, intptr_t *to, int most);
 /// Returns the text of the statement that a coroutine waits for, its task and the length; NULL if there is none.
 const char *csqlite_pool_text(csqlite_pool *pool, lua_State *coroutine, intptr_t *task, size_t *length);

@@ -227,8 +227,8 @@ class Lane {
   }
 }
 
-// Messages between processes get numbers after those of the flows within one process. They have 64 bits; the upper half
-// identifies the sender.
+// Messages between processes get numbers after those of the flows within one process. In files, their numbers have 64
+// bits, of which the upper half identifies the sender.
 const MESSAGES = 4294967296, senders = new Map();
 function message(low, high) {
   let sender = senders.get(high);

@@ -106,7 +106,7 @@ class Unpacking {
 // The largest number of records that a browser can hold; a larger recording shows its last ones.
 const MOST_RECORDS = 6e6;
 
-// Returns the number of records in a chunk, from its end.
+// Reads the number of records of a chunk at the chunk's end.
 function countOf(text) {
   if (text[0] !== "z") return Math.floor((text.length - 2) * 3 / 4) >> 5;
   const end = atob(text.slice(-8)), at = end.length - 4;

@@ -1,9 +1,9 @@
 // ---- The table ----
 
 let sorting = { key: "total", down: true }, rows = null;
-// Returns a request's method and path with "*" in place of each segment that is a number or an identifier, at least
-// eight hexadecimal digits with a decimal one among them. The recording has a route in place of the path only if the
-// server has routes.
+// Returns a request's method and path with "*" in place of each segment that is a number or an identifier. An
+// identifier has at least eight hexadecimal digits, and at least one of them is decimal. The recording has a route in
+// place of the path only if the server has routes.
 const IDENTIFIER = /^(\d+|(?=[^\d]*\d)[\da-f-]{8,})$/i;
 const routeOf = text => {
   const [, start, path] = /^(\S* (?:[a-z]+:\/\/[^\/]*)?)(.*)$/is.exec(text) || [, text, ""];

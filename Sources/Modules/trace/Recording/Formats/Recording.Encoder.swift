@@ -14,7 +14,7 @@ extension Recording {
         func records(_ records: UnsafeRawBufferPointer)
         /// Appends all records held back so far.
         func flush()
-        /// - Parameter lost: The number of records at the end that had no more room.
+        /// - Parameter lost: The number of records at the end for which there was no more room.
         func end(_ about: About, lost: Int)
     }
 }

@@ -8,7 +8,7 @@ final class AttachedProcess {
     let folder: PromptFolder
     var pid: pid_t { process.pid }
 
-    /// Counts in the global `counter`, and can be busy.
+    /// A script that counts in the global `counter`. A call of `busy` keeps it busy.
     static let script = """
         local rl = require "runloop"
         counter = 0

@@ -92,7 +92,7 @@ t.describe("the description of a waiting task has the function that the script h
     t.equal(rl.wait_readable(other, 5), "r")
     t.equal({ lines, other:read "l" }, { { "1", "2" }, "3" })
     writer:invalidate()
-    -- The bytes were buffered before there was a port, which is added to a mode afterwards.
+    -- The bytes are buffered before there is a port. The port is added to a mode afterwards.
     local third <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
     t.equal(third:read "l", "1")
     lines = {}

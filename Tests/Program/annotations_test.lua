@@ -31,7 +31,7 @@ local function modules()
   return names
 end
 
--- By the name of a class: the annotated methods of its objects.
+-- For each class name: the annotated methods of the class's objects.
 local function annotated_methods(path, classes)
   local class, owners = nil, {}
   for line in io.lines(path) do
@@ -46,7 +46,7 @@ local function annotated_methods(path, classes)
   end
 end
 
--- By the name of a class: the annotated methods, and the tables that contain them.
+-- For each class name: the annotated methods, and the tables that contain them.
 local function all_classes()
   local classes = {}
   for _, name in ipairs(modules()) do

@@ -107,7 +107,7 @@ t.it("tail.lua follows a file through rotation, as tail -F does", REAL, function
   t.equal(line(), "one")
   append "two\n"
   t.equal(line(), "two")
-  -- Written after the last check, and moved away at once.
+  -- This line is written after the last check, and the file is moved away at once.
   append "three\n"
   os.rename(path, path .. ".1")
   append "four\n"

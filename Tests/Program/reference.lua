@@ -6,7 +6,7 @@
 local rl = require "runloop"
 local root = assert(arg[1])
 
--- Annotated, because the contract has it, but not yet implemented. An entry that exists must be removed from this list.
+-- Calls that are annotated but not yet implemented. Calls that exist must be removed from this list.
 local PENDING = {}
 
 local function report(format, ...) print(format:format(...)) end
@@ -33,7 +33,7 @@ end
 rl.condition()
 rl.future()
 rl.mutex()
--- Every kind of userdata has its metatable in the registry; ours hide theirs from scripts.
+-- Every kind of userdata has its metatable in the registry; our kinds hide their metatables from scripts.
 for _, metatable in pairs(debug.getregistry()) do
   if type(metatable) == "table" and rawget(metatable, "__name") and rawget(metatable, "__metatable") == false then
     add_methods(metatable.__name, metatable.__index)

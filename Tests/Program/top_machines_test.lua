@@ -145,7 +145,7 @@ t.describe("rlhost top", { real_time = true, timeout = 40 }, function()
       code, output = run(server():url(), "--once", "-d", "0.5")
       return code == 0 and select(2, output:gsub("shown%.lua", "")) == 1
     end, { within = 20 })
-    -- On a terminal: the row of the process that is stopped later turns grey.
+    -- On a terminal, the row of a stopped process turns grey.
     second:signal "CONT"
     local screen = t.spawn { t.rlhost, "top", "--via", server():url(), "-d", "0.5",
       env = { TERM = "xterm" }, terminal = { rows = 24, columns = 100 } }

@@ -142,7 +142,7 @@ struct PromptKeyTests {
             ("one two\u{01}\u{1B}d\u{19}\u{19}", "oneone| two"), ("abc\u{02}\u{0B}X", "abX|"), ("abc\u{15}X", "X|"),
             ("ab\u{14}", "ba|"), ("abc\u{1F}X", "X|"), ("abc\u{1B}[D\u{1B}[D\u{1B}[3~", "a|c"),
             ("ab\u{7F}c", "ac|"), ("word\u{01}\u{1B}u", "WORD|"),
-            // The width of wide and combining characters counts as displayed.
+            // Wide and combining characters count with the width at which they are displayed.
             ("日本e\u{301}👍x\u{02}\u{02}\u{02}X", "日本X|e\u{301}👍x"), ("日本👍\u{7F}\u{7F}", "日|"),
             ("'日本語日本語日本語日本語'\u{02}X", "'日本語日本語日本語日本語X|'"),
         ] {

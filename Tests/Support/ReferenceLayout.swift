@@ -81,7 +81,7 @@ package struct ReferenceLayout {
 }
 
 extension String {
-    /// Works on scalars, for a blank may have become a part of the character before it.
+    /// Works on scalars, since a blank may have become a part of the character before it.
     package var withoutBlanksAtEnd: String {
         guard unicodeScalars.last == " " else { return self }
         var scalars = unicodeScalars

@@ -53,7 +53,7 @@ function buses.await(condition, what)
   t.equal(what, "came true")
 end
 
--- Returns the error that a call raises: as text, and itself.
+-- Returns the error that a call raises: as text, and as the raised value.
 function buses.problem_of(fn, ...)
   local fine, err = pcall(fn, ...)
   t.equal(fine, false)

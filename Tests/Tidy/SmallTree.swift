@@ -1,9 +1,10 @@
 import Foundation
 import TestSupport
 
-/// A tree of a few files in a temporary directory that keeps all rules of scripts/tidy, of which it has a copy.
+/// A small tree of files in a temporary directory. The tree keeps all rules of scripts/tidy, and contains a copy of it.
 ///
-/// In texts that break a rule, `~` stands for a blank and `^` for nothing, so that this file itself does not break it.
+/// In texts that break a rule, `~` stands for a blank and `^` for nothing, so that this file itself does not break the
+/// rule.
 struct SmallTree {
     static let files = [
         "Package.swift": """

@@ -1,5 +1,5 @@
-// The workloads on CoreFoundation's run loop, called from C: Apple's own, from the Swift toolchain.
-// Compiled with the toolchain's clang, as the headers want blocks.
+// The workloads on CoreFoundation's run loop, called from C. The library is Apple's own, from the Swift toolchain. Its
+// headers use blocks, so the toolchain's clang compiles this file.
 #include "support/shared.h"
 #include <CoreFoundation/CoreFoundation.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static CFRunLoopTimerRef timer(double date, double interval, CFRunLoopTimerCallB
   return t;
 }
 
-// A version 1 source. The run loop itself reads 8 bytes from a ready descriptor before it calls.
+// Makes a version 1 source. The run loop itself reads 8 bytes from a ready descriptor before it calls `perform`.
 static int port_of(void *info) { return (int)(intptr_t)info; }
 static CFRunLoopSourceRef watch(CFRunLoopRef on, int fd, void (*perform)(void *)) {
   CFRunLoopSourceContext1 context = {

@@ -28,7 +28,7 @@ function workloads.timers(size, window)
   common.report(size)
 end
 
--- The tasks are cancelled by a condition for which their sleeps also wait.
+-- The tasks wait for a condition while they sleep, and signalling the condition cancels them.
 function workloads.cancel(size, count)
   for _ = 1, size do loop:wrap(cqueues.sleep, 60) end
   local cancelled, waiting, done = condition.new(), 0, 0

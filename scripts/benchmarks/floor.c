@@ -1,12 +1,12 @@
 // The floor: a hand-written epoll loop with a 4-ary indexed timer heap, and just enough Lua to call
-// a function per event under lua_pcall. The loop has no objects, hardly any checks and no rules of order: the cost of a
-// loop without guarantees.
+// a function per event under lua_pcall. The loop has no objects, hardly any checks and no rules of order. It shows the
+// cost of a loop without guarantees.
 //
 //   floor WORKLOAD SIZE COUNT              callbacks in C ("C")
 //   floor floor.lua WORKLOAD SIZE COUNT    callbacks in Lua ("C+Lua")
 //
-// With -DTASKS, timers and posts in Lua have the contract of rlhost's ("C+task"): each is an object with the place that
-// made it, and its callback runs in a coroutine from a pool, so that it could wait.
+// With -DTASKS, timers and posts in Lua keep the rules of rlhost's timers and posts ("C+task"): each is an object with
+// the place that made it, and its callback runs in a coroutine from a pool, so that it could wait.
 #include "support/floor_loop.h"
 #include <errno.h>
 #include <lauxlib.h>

@@ -377,7 +377,7 @@ end, "log.Logger")
 -- HTTP
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- A server and its address. Requests without a body, with parts, and for a stream of events.
+-- Calls `fn` with runloop.http and the address of a server. The server's answer depends on the path of the request.
 local function with_http(fn)
   local http = require "runloop.http"
   local server = assert(http.serve("127.0.0.1:0", function(request)

@@ -1,9 +1,9 @@
 // loosen ARCHIVE [FUNCTION…]: lets the linker drop unused functions of an archive of Swift's library.
 //
 // The compiler marks each public function of that library as retained, since a dynamic library needs them all. A
-// program that contains the library does not, so the marks are cleared, except on the records that Swift's runtime
-// searches for types and their conformances. The FUNCTIONs become weak symbols, so that the program can define its own
-// versions of them.
+// program that contains the library does not need them all, so the marks are cleared, except on the records that
+// Swift's runtime searches for types and their conformances. The FUNCTIONs become weak symbols, so that the program can
+// define its own versions of them.
 #include <elf.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static int loosen(char *object, char **functions) {
   char *first = object + head.e_shoff;
   Elf64_Shdr names, section, strings;
   READ(section, first);
-  // A file with very many sections has these numbers in the first one.
+  // A file with very many sections has these two numbers in the header of its first section.
   size_t count = head.e_shnum ? head.e_shnum : section.sh_size;
   size_t of_names = head.e_shstrndx == SHN_XINDEX ? section.sh_link : head.e_shstrndx;
   READ(names, first + of_names * sizeof section);

@@ -1,6 +1,6 @@
 // Fuzz targets for the parsers in C: $FUZZ_TARGET selects the one that gets the bytes. Besides memory errors, each
-// target looks for differences: between a text that comes in pieces and the whole text, or between a value and the one
-// that is read after writing it.
+// target looks for differences: between a text that comes in pieces and the whole text, or between a value and the
+// value that is read back after it was written.
 #include <CJSON.h>
 #include <CLuaCodecs.h>
 #include <HTTP.h>

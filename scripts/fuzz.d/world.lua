@@ -77,7 +77,7 @@ end
 -- Carries out an action; an error ends only this action.
 function a(id, act) if rl.now() < over then done(id, pcall(act)) end end
 
--- The same in a task that is not awaited; with a time limit; and in a coroutine.
+-- These carry out an action, too: in a task that is not awaited, with a time limit, or in a coroutine.
 function t(id, act) if rl.now() < over then done(id, pcall(rl.task, function() done(id, pcall(act)) end)) end end
 function w(id, seconds, act)
   if rl.now() < over then pcall(rl.timeout, seconds, function() done(id, pcall(act)) end) end
@@ -107,7 +107,7 @@ function nested(mode, seconds)
   return rl.run { mode = mode, timeout = seconds }
 end
 
--- A stage of `net.copy` and the like, and objects with descriptors.
+-- Returns an object with a descriptor, for calls such as `net.copy`.
 function file(kind)
   if kind == 1 then return (io.open("/dev/null", "r+")) end
   if kind == 2 then return (io.open("a.txt", "a+")) end

@@ -1,5 +1,5 @@
-// Runs a Lua script with the codecs of the modules, and nothing else of rlhost: scripts/portability builds it for
-// aarch64, where no Swift is needed for it.
+// Runs a Lua script with the codecs of the modules, and nothing else of rlhost. scripts/portability builds this program
+// for aarch64: the program contains no Swift, so it needs no Swift compiler for aarch64.
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

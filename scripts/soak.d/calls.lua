@@ -1,4 +1,5 @@
--- See calls. `rlhost calls.lua COUNT [NAME]`: only the calls with this in their names.
+-- See the script `calls` beside this file. `rlhost calls.lua COUNT [NAME]`: makes only the calls whose names contain
+-- NAME.
 
 local rl, net = require "runloop", require "runloop.net"
 local crypto, encoding = require "runloop.crypto", require "runloop.encoding"
@@ -11,7 +12,7 @@ local LIMIT <const> = 64
 
 local rows = {}
 
--- `share`: the part of COUNT that is made, smaller for calls that take longer.
+-- `share`: the fraction of COUNT for which the call is made. It is smaller for calls that take longer.
 local function call(name, share, fn) rows[#rows + 1] = { name = name, share = share, fn = fn } end
 
 -- The call is made in a task that is cancelled while it waits.

@@ -68,7 +68,7 @@ local function attack(name, fn, ...)
     arguments[arguments.n] = value(0)
   end
   local task = rl.task(function()
-    -- Called by a function of this script, so that the position must be here.
+    -- A function of this script makes the call, so the error's position must be in this script.
     local results = table.pack(pcall(function()
       local results = table.pack(fn(table.unpack(arguments, 1, arguments.n)))
       return table.unpack(results, 1, results.n)

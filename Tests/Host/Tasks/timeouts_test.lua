@@ -1,4 +1,4 @@
--- rl.timeout, whose time is over when its task gets a result.
+-- rl.timeout: its time is over at the moment at which its task gets a result.
 
 local t = require "runloop.test"
 local rl = require "runloop"

@@ -1,5 +1,5 @@
--- Compressed answers of http.serve: which are compressed, their fields, pieces and turns, and files beside their
--- compressed forms.
+-- Compressed answers of http.serve: which answers are compressed; their header fields, pieces and turns; and files
+-- beside their compressed forms.
 
 local t = require "runloop.test"
 local rl = require "runloop"

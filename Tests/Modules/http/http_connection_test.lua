@@ -51,7 +51,7 @@ for _ = 1, 3 do
   collectgarbage()
 end
 if state == "ended" then
-  -- A finalizer that runs when the state is closed, before or after that of the connection.
+  -- A finalizer that runs when the state is closed, before or after the finalizer of the connection.
   for _ = 1, 2 do
     KEPT = setmetatable({ KEPT }, { __gc = function()
       for _, name in ipairs(methods) do pcall(connection[name], connection, request, 5) end

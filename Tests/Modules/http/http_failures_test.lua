@@ -25,7 +25,7 @@ t.describe("an answer over TLS that ends with its connection", function()
     ["/none"] = "HTTP/1.1 204 No Content\r\n\r\n",
   }
 
-  -- Each connection goes through a proxy, which ends the connection if it is silent for a while. The server ends TLS
+  -- Each connection goes through a proxy, which ends the connection if no bytes come for a while. The server ends TLS
   -- only on request.
   local function serve()
     local listener = assert(net.serve("127.0.0.1:0", { tls = { certificate = cert, key = key } }, function(stream)

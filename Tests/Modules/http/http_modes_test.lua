@@ -85,7 +85,7 @@ t.describe("the access log", function()
       t.truthy(entries[i].bytes > 0 and (entries[i].bytes > 1000) == (path == "/closes"), entries[i].bytes)
     end
     t.equal(server:statistics().cancelled, 0)
-    -- The connection of a refused handshake is an ordinary one.
+    -- After a refused handshake, the connection is an ordinary HTTP connection.
     t.equal(http.get("http://" .. server:address() .. "/closes").status, 426)
     t.eventually(function() return #entries == 4 and entries[4].status == 426 end)
     server:stop(0)

@@ -26,7 +26,7 @@ end
 
 t.after_each(function() server:stop(0) end)
 
--- Runs the same test with the client of libcurl, and with that of tests.
+-- Runs the same test with the client of libcurl, and with the client of tests.
 local function each(handler, body)
   serve(handler)
   body(function() return assert(http.open { url }) end)

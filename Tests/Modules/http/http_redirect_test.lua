@@ -7,7 +7,7 @@ local http = require "runloop.http"
 local STATUSES <const> = { 301, 302, 303, 307, 308 }
 local server, other, base, seen
 
--- Notes the fields of each request; "/to/302?where" redirects there.
+-- Notes the fields of each request; "/to/302?where=/x" redirects to "/x".
 local function app()
   local routes = http.routes()
   routes:any("/to/:status", function(request)

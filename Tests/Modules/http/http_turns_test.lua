@@ -25,7 +25,8 @@ t.describe("requests that wait for their turn", function()
       for _, task in ipairs(tasks) do task:cancel() end
       return os.clock() - start
     end
-    -- Eight times as many requests would take 64 times as long if each cost as much as all others.
+    -- Eight times as many requests would take 64 times as long if the cost of a request grew with the length of the
+    -- queue.
     support.scales(cost, 1000, 8000, 20)
   end)
 

@@ -132,7 +132,7 @@ t.describe("the handshake", function()
       { nil, PROBLEM .. "chat, chat", "EPROTO" })
     t.equal({ chosen("Sec-WebSocket-Protocol: superchat\r\n", chat) }, { "superchat" })
     t.equal({ chosen("", chat) }, {})
-    -- A protocol may also be offered with the field itself.
+    -- A script may also offer protocols with the header field itself.
     t.equal({ chosen(NOPE, { headers = { ["Sec-WebSocket-Protocol"] = "yes, nope" } }) }, { "nope" })
   end)
 

@@ -107,7 +107,7 @@ local function bucket_cases(start)
 
   t.it("a bucket reads from any replica, or only from the leader if the stream requires it", function()
     local bus, name = connect(start()), unique()
-    -- The stream of a bucket that an old client has made.
+    -- Makes a bucket's stream with the settings that an old client uses.
     local made = t.truthy(bus:request("$JS.API.STREAM.CREATE.KV_" .. name, json.encode { name = "KV_" .. name,
       subjects = { "$KV." .. name .. ".>" }, retention = "limits", storage = "memory", num_replicas = 1, max_age = 0,
       max_msgs_per_subject = 1, discard = "new", allow_rollup_hdrs = true, deny_delete = true, max_consumers = -1,

@@ -6,15 +6,15 @@ local net = require "runloop.net"
 local process = require "runloop.process"
 local nats = require "runloop.nats"
 
--- RLHOST_CUTS: how often each test cuts; RLHOST_CUT_SECONDS: for how long.
+-- RLHOST_CUTS: how often each test cuts the cable; RLHOST_CUT_SECONDS: how long each cut lasts.
 local CUTS = tonumber(os.getenv "RLHOST_CUTS") or 2
 local SECONDS = tonumber(os.getenv "RLHOST_CUT_SECONDS") or 1.5
 -- Messages in a second.
 local PACE = 500
 local LIMIT = 60 + CUTS * (SECONDS + 20)
 
--- Publishes numbers while a cable is cut again and again. `cut(is_cut)` changes it. Returns the numbers of messages
--- that were published, that arrived, that arrived again, and that the event "disconnected" named.
+-- Publishes numbers while a cable is cut again and again. `cut(is_cut)` cuts the cable, or joins it again. Returns the
+-- numbers of messages that were published, that arrived, that arrived again, and that the event "disconnected" named.
 local function publish(far, near, cut, options)
   local came, told, connected = {}, 0, 0
   local distinct, again = 0, 0

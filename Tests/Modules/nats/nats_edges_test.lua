@@ -13,7 +13,7 @@ local function connect(where, options)
   return bus
 end
 
--- Returns a list to which the details of events of one kind go, and the option for it.
+-- Returns a list, and the option that appends the details of events of one kind to the list.
 local function listen(kind)
   local list = {}
   return list, function(_, event, details)
@@ -80,7 +80,7 @@ t.it("rl.why does not list a wait that was cancelled, or a call of a pool that h
   end), rl.task(function()
     for _ in bus:gather("rl.pool.p.who", "", { most = 1 }) do rl.sleep(1) end
   end), rl.task(rl.sleep, 1), rl.task(rl.sleep, 1) }
-  -- This task still waits: rl.why() would show a wrong line for it.
+  -- The calls of the tasks above are over, but this task still waits: rl.why() names its call alone.
   local waiting = rl.task(function() s:receive(1) end)
   rl.sleep(0.1)
   local text = rl.why()

@@ -9,7 +9,7 @@ local process = require "runloop.process"
 local buses = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "../../Support/buses.lua")
 local connect = buses.connect
 
--- Returns a list to which the events of a bus go, and the option for it.
+-- Returns a list, and the option that appends the events of a bus to the list.
 local function listen()
   local events = {}
   return events, function(_, event, details)

@@ -36,8 +36,8 @@ local function messages(list)
   return left, came
 end
 
--- A process that answers requests to "work", for which it first sends a request to "deep". The process answers requests
--- to "deep" as well.
+-- A process that answers requests to "work". Before it answers such a request, it sends a request to "deep". The
+-- process answers requests to "deep" as well.
 local SERVER = [[
 local rl, nats = require "runloop", require "runloop.nats"
 local bus = assert(nats.connect(%d, { name = %q, expose = { "trace" } }))
@@ -269,7 +269,8 @@ t.it("a recording has spans of the calls of ports and pools", function()
   t.equal(open, {})
 end)
 
--- Two processes of different machines, by hand: `shift` seconds between their clocks, messages of `delay` seconds.
+-- Recordings of two processes on different machines, written by hand. The clocks differ by `shift` seconds, and each
+-- message takes `delay` seconds.
 local function recording(name, identity, machine, shift, sends, receives)
   local lines = { ('[\n{"ph":"M","pid":1,"name":"rlhost_format","args":{"format":2,"identity":%d,"machine":"0x%016x",'
     .. '"host":"%s","zero_us":1000.000}},'):format(identity, machine, name),

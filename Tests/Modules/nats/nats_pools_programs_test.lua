@@ -49,8 +49,8 @@ t.describe("real programs", { real_time = true, timeout = 60 }, function()
       waits[i] = rl.task(function()
         local began = rl.now()
         t.truthy(task:await(25):find("the worker that had wait is gone: it may have been done", 1, true))
-        -- docs/machines.md promises 3 seconds for a killed only worker, else 8. The limits here are higher, since the
-        -- machine may be busy.
+        -- docs/machines.md promises an error within 3 seconds if the pool's only worker is killed, else within 8
+        -- seconds. The limits here are higher, since the machine may be busy.
         t.truthy(rl.now() - began < (how == "KILL" and 10 or 20))
       end)
     end

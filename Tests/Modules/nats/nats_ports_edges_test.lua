@@ -308,7 +308,7 @@ t.it("a port can be invalidated in its callback, and while calls wait", function
   for i = 1, 5 do tasks[i] = rl.task(function() return remote:request(i, tostring(i)) end) end
   rl.sleep(0.01)
   rl.current():add(port, "default")
-  -- The first request is answered; the later ones find no receiver, which ends the port.
+  -- The first request is answered; the later ones find no receiver, and this ends the port.
   t.equal(tasks[1]:await(5), "1")
   for i = 2, 5 do
     local answer, reason = tasks[i]:await(5)

@@ -159,7 +159,7 @@ t.it("a port with a lease has one holder, and the error for others names it", fu
   t.equal(ended, 1)
   local second = t.truthy(rl.message_port(options))
   second:invalidate()
-  -- A killed holder has lost the lease when its time is over.
+  -- A killed holder has lost the lease when the lease's time is over.
   warnings()
   t.truthy(hold(one, { name = "a.b", holders = "one" }, function() end))
   local began = rl.now()

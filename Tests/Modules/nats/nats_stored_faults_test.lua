@@ -435,7 +435,7 @@ end)
 
 -- Every call that waits -----------------------------------------------------------------------------------------------
 
--- By name: the calls that wait for the server. The call gets the results of `prepare`.
+-- For each name: a call that waits for the server. The call gets the results of `prepare`.
 local CALLS = {
   ["bus:stream"] = function(all) return all.bus:stream("s") end,
   ["bus:stream, made"] = function(all) return all.bus:stream("other", {}) end,

@@ -1,6 +1,6 @@
 -- Many clients for a minute, including slow ones and some that vanish: afterwards no memory of them remains. The minute
--- passes in virtual time. CROWD is the number of each kind; the default is 200, or 1,000 with RLHOST_SOAK=1, or fewer
--- if descriptors are short: a client takes five.
+-- passes in virtual time. CROWD is the number of clients of each kind; the default is 200, or 1,000 with RLHOST_SOAK=1,
+-- or fewer if descriptors are short: a client takes five.
 
 local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
 local t = require "runloop.test"
@@ -81,7 +81,8 @@ t.it("a crowd of clients leaves no descriptor, byte or task behind", { timeout =
   round(CROWD)
   t.eventually(function() return descriptors() <= before end)
   server = nil
-  -- Memory such as coroutines' tables may be kept for the next crowd, but no stream: each has kilobytes of buffers.
+  -- Memory such as coroutines' tables may be kept for the next crowd, but streams may not: each stream has kilobytes of
+  -- buffers.
   t.truthy(resident() < memory + 50 + CROWD // 2, ("%d kB before, %d kB afterwards"):format(memory // 1,
     resident() // 1))
 end)

@@ -276,7 +276,7 @@ t.describe("many tasks that wait for the output of one stream", function()
         b:abort()
         return seconds
       end
-      -- If the cost of each grew with their number, eight times as many would take 64 times as long.
+      -- If the cost of a task grew with the number of tasks, eight times as many tasks would take 64 times as long.
       support.scales(cost, 4000, 32000, 24)
     end)
   end

@@ -283,7 +283,7 @@ t.describe("a datagram socket", function()
   t.it("on all interfaces answers in both families", function()
     local four <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
     local hosts = { "*" }
-    -- A machine may lack one of the families.
+    -- A machine may lack one of the address families.
     local six = net.datagram { host = "::1", port = 0 }
     if six then hosts[2] = "::" end
     for _, host in ipairs(hosts) do

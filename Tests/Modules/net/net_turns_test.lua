@@ -9,8 +9,8 @@ local socket = require "runloop.socket"
 
 local REAL = { real_time = true, timeout = 60 }
 
--- Calls a function until a timer has fired twice, or for some seconds of the processor's time: 5 if absent. Returns
--- whether it has fired.
+-- Calls a function until a timer has fired twice, or until `seconds` (5 if absent) of processor time have passed.
+-- Returns whether the timer has fired twice.
 local function lets_timers_fire(fn, seconds)
   local ticks, start = 0, os.clock()
   local timer <close> = rl.every(0.001, function() ticks = ticks + 1 end)

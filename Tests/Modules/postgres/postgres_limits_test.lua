@@ -102,7 +102,7 @@ t.describe("a connection", function()
   t.it("that was opened for a task whose time is over is closed when the server is lost", REAL, function()
     local own = t.server "postgres"
     local db = open({ size = 2 }, own:url())
-    -- The first look at idle connections is over.
+    -- Waits until the first check of idle connections is over.
     rl.sleep(0.1)
     local held = t.truthy(db:connection())
     local task = rl.task(function() return db:value "select 1" end)

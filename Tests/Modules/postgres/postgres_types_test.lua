@@ -25,7 +25,7 @@ local function list(one)
   for i = 1, random(0, 5) do result[i] = random() < 0.2 and json.null or one() end
   return result
 end
--- By type: a function that returns a parameter, and the expected value if it differs from the parameter.
+-- For each type: a function that returns a parameter, and the expected value if it differs from the parameter.
 local types = {
   int2 = function() return random(-32768, 32767) end,
   int4 = function() return random(-1 << 31, (1 << 31) - 1) end,

@@ -20,7 +20,7 @@ t.describe("the service manager", { real_time = true }, function()
     return program
   end
 
-  -- Returns all messages of a program that ends.
+  -- Waits for the end of a program. Returns all messages that the program has sent to the service manager.
   local function messages(program)
     program:wait()
     manager:send("END", "unix:" .. path)

@@ -77,7 +77,7 @@ t.describe("a child of a program", function()
       end
       local program, pid = start "sleep 1001 & echo $!; exit 4"
       print(program:stop(1), pid)
-      -- A child that ignores SIGTERM, and then a child whose program is not stopped.
+      -- The first child ignores SIGTERM. The program of the second child is not stopped.
       program, pid = start "(trap '' TERM; sleep 1002; sleep 1003) & echo $!"
       print(program:stop(0.1), pid)
       print(0, select(2, start "sleep 1004 & echo $!"))

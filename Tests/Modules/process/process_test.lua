@@ -1,4 +1,4 @@
--- runloop.process: programs to their end and beside the script, terminals.
+-- runloop.process: programs that the script waits for, programs that run beside the script, and terminals.
 
 local rl = require "runloop"
 local process = require "runloop.process"

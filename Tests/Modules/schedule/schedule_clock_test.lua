@@ -37,7 +37,7 @@ t.describe("in a zone with daylight saving,", { time_zone = "Europe/Berlin" }, f
     t.equal(#got, 3)
   end)
 
-  -- Notes the moments of a job, and when it was called for them.
+  -- Makes a job that records its moments, and the time of the call for each moment.
   local function noting(missed, at)
     local got = {}
     return got, schedule.daily(at or "02:30", function(_, time)

@@ -127,8 +127,8 @@ t.it("send waits for the reader of large data", REAL, function()
   t.equal(#b:receive "*a", #text)
   t.equal(sender:await(), #text)
   b:close()
-  -- With a limit, the result is the index of the last sent byte, after which the caller continues. The kernel's buffers
-  -- may have 10 MB.
+  -- With a time limit, the result is the index of the last sent byte. The caller continues after this byte. The
+  -- kernel's buffers may have 10 MB.
   text = text:rep(4)
   a, b = pair()
   a:settimeout(0.01)

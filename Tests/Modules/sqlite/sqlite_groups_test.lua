@@ -26,7 +26,7 @@ local function prepared(options)
   return db, path
 end
 
--- Runs a list of statements, each with its parameters, in a task each. Returns the results of the statements, with
+-- Runs each statement of a list, with its parameters, in a task of its own. Returns the results of the statements, with
 -- codes in place of messages.
 local function at_once(db, list)
   local tasks, results = {}, {}

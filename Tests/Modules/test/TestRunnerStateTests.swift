@@ -154,7 +154,8 @@ import Testing
               fs.read "pipe"
             end)
             """
-        // On a busy machine a wait for a file may take as long as that of the last test, and is then reported too.
+        // On a busy machine a wait for a file may take as long as the wait of the last test. Such a wait is reported,
+        // too.
         let run = try TestRunnerFixture.run(["a_test.lua": test], ["--retries", "4"])
         #expect(run.output.contains("50 passed, 1 failed"), "\(run)")
         #expect(run.output.contains("real time passed while the test waited for a file or name"), "\(run)")

@@ -42,7 +42,7 @@ t.it("databases that are left open are leaks, and named", { real_time = true, ti
   end
 end)
 
--- A segment stays until the machine stops, and thousands of them keep every PostgreSQL from starting.
+-- A segment of shared memory stays until the machine stops, and thousands of them keep every PostgreSQL from starting.
 t.it("PostgreSQL leaves no shared memory, whether its test or its runner ends it", { real_time = true, timeout = 60 },
   function()
     local folder = t.truthy(fs.temporary_directory())

@@ -52,7 +52,7 @@ import Testing
             let sent = recording.events.filter { $0.phase == "s" && $0.thread == 1 }.compactMap(\.id)
             let arrived = recording.events.filter { ["f", "t"].contains($0.phase) && $0.thread == 0 }.compactMap(\.id)
             #expect(sent.count >= 2 && Set(sent).isSubset(of: arrived), "\(sent) arrive as \(arrived)")
-            // A request has the place where it was made, although that was in another thread.
+            // A request has the place where it was made, although another thread made it.
             let requests = recording.callbacks("request", "request").filter { $0.thread == 0 }
             for line in [8, 9] { #expect(requests.contains { $0.place == "app.lua:\(line)" }, "\(requests)") }
             #expect(recording.events.contains { $0.phase == "M" && $0.arguments["name"] as? String == "thread 1" })
@@ -89,8 +89,8 @@ import Testing
             #expect(!Set(sent).isDisjoint(with: arrived), "\(sent) arrive as \(arrived)")
             #expect(
                 sender.events.contains { $0.name == "process_name" && $0.arguments["name"] as? String == "client.lua" })
-            // In one recording the arrow leads from one lane to the other, and no arrow within a process leads out of
-            // it.
+            // When the two recordings are one, the arrow leads from one process to the other. Arrows within a process
+            // do not leave the process.
             let both = try TraceRecording(directory + "/both.json").events
             let tails = both.filter { $0.phase == "s" }
             let arrows = both.filter { $0.phase == "f" }.compactMap { head in

@@ -11,7 +11,7 @@ struct TraceRecording {
         let place: String?
         let arguments: [String: Any]
         let id: Int?
-        /// Microseconds, if the event is complete.
+        /// In microseconds; nil unless the event is complete.
         let duration: Double?
     }
 

@@ -1,5 +1,5 @@
 -- Recordings of threads that continue to run while other threads read their records. Under ThreadSanitizer
--- (scripts/sanitize thread) this finds out whether somebody reads what another thread writes.
+-- (scripts/sanitize thread) this test finds reads of memory that another thread is writing.
 
 local t = require "runloop.test"
 local fs = require "runloop.fs"

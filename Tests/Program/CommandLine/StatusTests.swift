@@ -22,7 +22,7 @@ struct StatusTests {
     ]
     private static let buffers = ["", "full", "line", "no"]
 
-    /// How a shell sets up the stream of the program; the name of the error.
+    /// For each fault: the redirection with which a shell starts the program, and the error.
     private static let faults = [
         ("> /dev/full", "ENOSPC: no space left on device"), (">&-", "EBADF: bad file descriptor"),
     ]

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import LineEditor
 
-// HistoryWriter PATH NAME LIMIT LENGTH: appends NAME-0, NAME-1 … until it is killed, and reports each that was written.
+// HistoryWriter PATH NAME LIMIT LENGTH: appends NAME-0, NAME-1 … until it is killed, and reports each written entry.
 // Each entry has a third line of this number of letters.
 let arguments = CommandLine.arguments
 guard arguments.count == 5, let limit = Int(arguments[3]), let length = Int(arguments[4]) else {

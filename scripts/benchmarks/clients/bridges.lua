@@ -1,4 +1,4 @@
--- Bridges: luv through runloop.luv beside luv alone, each in its own process. See clients.py.
+-- Measures bridges: luv through runloop.luv, and luv alone. Each of the two runs in its own process. See clients.py.
 
 local process, fs = require "runloop.process", require "runloop.fs"
 local share = tonumber(arg[1]) or 1

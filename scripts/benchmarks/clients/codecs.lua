@@ -7,7 +7,7 @@ local json = require "runloop.json"
 
 local SCALE <const> = tonumber(arg[1]) or 1
 
--- Returns the shortest time of a call, of seven tries.
+-- Returns the time of a call: the shortest of seven tries.
 local function best(count, fn)
   local least = math.huge
   count = math.max(1, math.floor(count * SCALE))

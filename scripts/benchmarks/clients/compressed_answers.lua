@@ -45,7 +45,7 @@ assert(http.serve("unix:" .. arg[1] .. "/rlhost.socket", { compress = { least = 
   return { body = texts[request.path], headers = { ["content-type"] = "application/json" } }
 end))
 ]])
--- Only root may run nginx as another user, and the files belong to this one.
+-- Only root may run nginx as another user, and the files belong to this user.
 if process.run { "id", "-u" }.output == "0\n" then
   fs.write(directory .. "/nginx.conf", "user root;\n" .. fs.read(directory .. "/nginx.conf"))
 end

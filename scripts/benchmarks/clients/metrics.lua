@@ -1,11 +1,11 @@
 -- Rows of `scripts/bench clients`: numbers for Prometheus. The limit of a row is the time of a call of an empty
--- function plus 0.1 or 0.5 microseconds; a page has 2 milliseconds.
+-- function plus 0.1 or 0.5 microseconds; the limit of a page is 2 milliseconds.
 
 local metrics = require "runloop.metrics"
 
 local SCALE <const> = tonumber(arg[1]) or 1
 
--- Returns the shortest time of a call, of seven tries.
+-- Returns the time of a call: the shortest of seven tries.
 local function best(count, fn)
   local least = math.huge
   count = math.max(1, count * SCALE // 1)

@@ -1,5 +1,5 @@
 -- docs/examples/resp.lua beside hiredis and redis-py's asyncio, at the same redis-server. See clients.py. A row is left
--- out, with a line that says so, where the server, the headers of hiredis or redis-py are missing.
+-- out, and a line says so, if the server, hiredis' headers or redis-py is missing.
 
 local rl = require "runloop"
 local net = require "runloop.net"
@@ -32,7 +32,7 @@ end
 assert(client, "redis-server does not answer")
 client:call("SET", "key", "value")
 
--- Prints the median of three turns, in each of which both take the same number of answers.
+-- Prints the median of three turns. In each turn, both take the same number of answers.
 local function row(label, goal, count, ours, theirs)
   local times = { {}, {} }
   for i = 1, 3 do

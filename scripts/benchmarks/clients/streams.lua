@@ -5,7 +5,7 @@ local share = tonumber(arg[1]) or 1
 local OPTIONS <const> = { words = true }
 local ADJUST <const> = { adjust = -4 }
 
--- Prints the cost of a call in both ways, which take turns: the best of several times, in seconds.
+-- Prints the cost of a call in each of two ways: the best of several times, in seconds. The ways take turns.
 local function row(label, goal, count, ours, theirs)
   count = math.max(1000, count * share // 1)
   local best = { math.huge, math.huge }

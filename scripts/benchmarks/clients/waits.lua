@@ -3,7 +3,7 @@
 local rl = require "runloop"
 local share = tonumber(arg[1]) or 1
 
--- Prints the cost of an operation in both ways, which take turns: the best of several times, in seconds.
+-- Prints the cost of an operation in each of two ways: the best of several times, in seconds. The ways take turns.
 local function row(label, goal, count, ours, theirs)
   count = math.max(1000, count * share // 1)
   local best = { math.huge, math.huge }

@@ -7,7 +7,7 @@ local name, where, most = arg[1], arg[2], math.tointeger(arg[3])
 local size = 4
 local db <close> = assert(require("runloop." .. name).open(where, { size = size }))
 
--- By database: a call that returns its number.
+-- For each database: a call that returns the number that it gets.
 local ask = ({
   sqlite = function(i)
     return db:value([[with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000)

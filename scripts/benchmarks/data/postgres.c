@@ -1,5 +1,5 @@
-// Prints the microseconds of processor time of a prepared select by key, one after the other, with libpq and epoll; and
-// of a row of four columns in single-row mode.
+// Prints processor times with libpq and epoll, in microseconds: of a prepared select by key, with one select after the
+// other, and of a row of four columns in single-row mode.
 #include <postgresql/libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// Prints the microseconds of processor time of a GET with hiredis: one after the other, and in pipelines of 100.
+// Prints the microseconds of processor time of a GET with hiredis: with one GET after the other, and with pipelines of
+// 100.
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>

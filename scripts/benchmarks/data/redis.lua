@@ -1,4 +1,5 @@
--- Prints the microseconds of processor time of a GET: one after the other, by 50 tasks, and in batches of 100.
+-- Prints the microseconds of processor time of a GET: with one GET after the other, with 50 tasks, and with batches of
+-- 100.
 
 local rl = require "runloop"
 local redis = require "runloop.redis"

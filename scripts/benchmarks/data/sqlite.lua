@@ -1,6 +1,6 @@
 -- Prints the microseconds that a select by key takes when it is awaited, and those that it takes with LuaSQL in
--- `perform { wait }` on a thread. Then prints the processor time of one select by 50 tasks, the time of an insert by
--- 100 tasks, and the longest callback, in ms.
+-- `perform { wait }` on a thread. Then prints the processor time of a select while 50 tasks select, the time of an
+-- insert while 100 tasks insert, and the longest callback, in ms.
 
 local rl = require "runloop"
 local sqlite = require "runloop.sqlite"

@@ -60,7 +60,7 @@ function WORK.publish()
   finish()
 end
 
--- With `queue`, two processes share the messages, each of which takes some time.
+-- With `queue`, two processes share the messages. Handling a message takes some time.
 local function receive(queue, work)
   local bus <close> = connect()
   local over, received = rl.future(), 0

@@ -15,7 +15,7 @@ static int answer(void *context, int fd, long got) {
   return text && write(fd, text, length) < 0 || lua_toboolean(L, -1);
 }
 
-// serve(port, fn): fn(descriptor, bytes) -> what to write, whether to close; "" are the bytes of the end.
+// serve(port, fn): fn(descriptor, bytes) -> what to write, whether to close; at the end of input, the bytes are "".
 static int start(lua_State *L) {
   return serve((int)luaL_checkinteger(L, 1), answer, L) ? luaL_error(L, "cannot listen") : 0;
 }

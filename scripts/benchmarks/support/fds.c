@@ -1,5 +1,5 @@
 // fds pipes|sockets N COMMAND…: runs the command with N pairs open as descriptors 3,4 5,6 …
-// Node can neither make a pipe nor a socket pair; the others make their own.
+// Node can make neither a pipe nor a socket pair; the other peers make their own.
 #include "shared.h"
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
-// The load for the echo workload: load PORT CONNECTIONS REQUESTS. One 64-byte message in flight per
-// connection, so at most CONNECTIONS at once and never beyond loopback. Each connection first sends
-// one message that is not counted, so that a server starts its clock with every connection accepted.
+// The load for the echo workload: load PORT CONNECTIONS REQUESTS. Each connection has one 64-byte message in flight, so
+// at most CONNECTIONS messages are in flight at once. Messages never leave loopback. Each connection first sends one
+// message that is not counted, so that a server starts its clock with every connection accepted.
 #include "shared.h"
 #include <sys/epoll.h>
 
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
     epoll_ctl(poller, EPOLL_CTL_ADD, fds[i], &event);
   }
-  // The first round answers on every connection before the counted requests begin.
+  // In the first round, the server answers on every connection before the counted requests begin.
   for (int i = 0; i < connections; i++) send_message(fds[i]);
   for (int i = 0; i < connections; i++) {
     ssize_t n = recv(fds[i], message, message_size, MSG_WAITALL);

@@ -1,6 +1,6 @@
-// A module `posix` with the system calls that the Lua peers need and plain Lua lacks: the program of C and Lua that
-// sets the lower bound, rlhost, and each peer that watches a bare descriptor use this binding, so that reads and writes
-// cost the same everywhere.
+// A module `posix` with the system calls that the Lua peers need and plain Lua lacks. The program of C and Lua that
+// sets the lower bound uses this binding. So do rlhost and each peer that watches a bare descriptor. Reads and writes
+// then cost the same everywhere.
 #include "shared.h"
 #include <errno.h>
 #include <lauxlib.h>

@@ -32,7 +32,7 @@ enum { CRYPTO_DIGESTS = 2, CRYPTO_WORK = 3, CRYPTO_UPVALUES = 3 };
 /// The largest block of a digest: SHAKE128 has 168 bytes.
 enum { CRYPTO_BLOCK = 200 };
 
-/// Finds the digest that an argument names; raises an error for an unknown one. Returns as codecs_use_crypto does.
+/// Finds the digest that an argument names; raises an error for an unknown one. Returns what codecs_use_crypto returns.
 int codecs_find_digest(lua_State *L, int index, const char *function, const EVP_MD **found);
 /// Does the same for HMAC, which some digests do not support.
 int codecs_find_keyed(lua_State *L, int index, const char *function, const EVP_MD **found);

@@ -12,7 +12,7 @@ typedef struct hasher {
 
 static const char class_name[] = "runloop.crypto.hasher";
 
-// The object on which a method was called; its first upvalue is the module runloop.misuse.
+// Returns the object on which a method was called. The method's first upvalue is the module runloop.misuse.
 static hasher *self_of(lua_State *L, const char *method) {
   hasher *self = luaL_testudata(L, 1, class_name);
   // Debug functions may call the finalizer, which removes the digest.

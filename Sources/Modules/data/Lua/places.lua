@@ -100,7 +100,7 @@ local function keep(self, connection)
   if self.on_late then self.on_late() end
 end
 
--- Opens a connection for a task, or for others if that task has given up meanwhile. The place is reserved already.
+-- Opens a connection for a task, or for other tasks if that task has given up meanwhile. The place is reserved already.
 local function open_for(self, waiter)
   local connection, message, code, details
   local fine

@@ -59,7 +59,7 @@ local function begin_record(it)
   return begins(label_of(it))
 end
 
---- A value for <close>, which ends what `shape.note` has begun. If the call's record has not ended by then, the call
+--- A value for <close>: ends the note that `shape.note` has begun. If the call's record has not ended by then, the call
 --- has failed.
 shape.NOTED = setmetatable({}, { __close = function()
   local task = running()

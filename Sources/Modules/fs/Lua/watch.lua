@@ -204,7 +204,7 @@ local function arrive(self, events, index, path, is_directory)
   self._moved[path] = true
   local left = self._leaving[cookie]
   self._leaving[cookie] = nil
-  -- If there is no such half, the item may have been exchanged with one that is not watched. The arrival is reported
+  -- If no other half has come, the item may have been exchanged with one that is not watched. The arrival is reported
   -- before the departure.
   local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path, true))
   local waits = goes and leave(self, path, goes)

@@ -54,7 +54,7 @@ enum LockBinding {
                 guard call.stack.push(file) else { throw .noMemory }
                 return call.values(2)
             }
-            // If another file has taken the name between open and flock, the lock of that name is the other file's.
+            // If another file has taken the name between open and flock, the lock is on a file that has lost the name.
             var named = stat()
             if path.withAnyCString({ stat($0, &named) }) == 0, identity(named) == file {
                 own.withLock { $0[file, default: 0] += 1 }

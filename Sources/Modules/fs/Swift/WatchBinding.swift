@@ -8,7 +8,7 @@ enum WatchBinding {
     /// The instance is closed by `close`, or when it is collected.
     final class Instance {
         var watch: Watch?
-        /// A descriptor that is always readable. It opens a gate.
+        /// A descriptor that is always readable. A gate that contains it is open.
         let bell: Descriptor
 
         init() throws(SystemError) {

@@ -207,7 +207,7 @@ static int decode_object(decoder *d) {
   d->p++;
   skip_blanks(d);
   if (*d->p == '}') {
-    // The mark keeps an empty object an object; tables with fields do not need it.
+    // The mark makes an empty table count as an object. Tables with fields do not need the mark.
     lua_pushvalue(d->L, lua_upvalueindex(JSON_OBJECT));
     lua_setmetatable(d->L, -2);
     return d->p++, d->depth--, 1;

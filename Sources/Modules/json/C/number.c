@@ -39,7 +39,7 @@ static wide highest(const uint64_t *limbs, int count) {
 }
 
 // Positive powers are exact. Negative ones are a power of two divided by ten again and again: rounding down each time
-// is the same as rounding down once. The result is never exact, so that one is added.
+// is the same as rounding down once. The result is never exact, so one is added.
 static void make_powers(void) {
   uint64_t limbs[LIMBS] = {1};
   for (int k = 0; k <= HIGHEST; k++) {

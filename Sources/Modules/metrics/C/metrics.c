@@ -1,5 +1,5 @@
-// The numbers of a process: metrics that every thread adds to under their names, and the page that shows them. A metric
-// is never freed, since any state may have an object for it.
+// The numbers of a process: metrics, which all threads change by name, and the page that shows the metrics. A metric is
+// never freed, since any state may have an object for it.
 #include "metrics.h"
 
 #include <lauxlib.h>
@@ -132,7 +132,7 @@ static metric *check_self(lua_State *L, const char *what) {
 // The names of the classes in the registry, by kind.
 static const char *const CLASSES[] = {"runloop.metrics.counter", "runloop.metrics.gauge", "runloop.metrics.histogram"};
 
-// Returns argument #1; raises for another value.
+// Returns the metric that is argument #1; raises if the argument is no metric.
 static metric *metric_of(lua_State *L) {
   for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
     metric **self = luaL_testudata(L, 1, CLASSES[i]);
@@ -390,7 +390,7 @@ static int64_t moment(void) {
 // clock() -> the present time, for the argument `since` of `text`
 static int clock_now(lua_State *L) { return lua_pushinteger(L, moment()), 1; }
 
-// is_shown(gauge) -> whether a page shows it; false after the end of the test that has made it.
+// is_shown(gauge) -> whether a page shows the gauge; false after the end of the test that has made the gauge.
 static int is_shown(lua_State *L) {
   metric *m = metric_of(L);
   lua_pushboolean(L, !__atomic_load_n(&m->is_hidden, __ATOMIC_RELAXED));
@@ -401,14 +401,14 @@ static int is_shown(lua_State *L) {
 static int put(lua_State *L) {
   metric *m = metric_of(L);
   pthread_mutex_lock(&m->lock);
-  // A function has no labels: see `metrics.gauge`.
+  // A gauge with a function has no labels: see `metrics.gauge`.
   series *s = m->kind == GAUGE && !m->label_count ? find(m, "", 0) : NULL;
   if (s) s->value = lua_tonumber(L, 2), m->put_at = moment();
   pthread_mutex_unlock(&m->lock);
   return 0;
 }
 
-// leave(): this state ends; its functions' last numbers stay.
+// leave(): called when this state ends. Pages still show the last numbers of its functions.
 static int leave(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   const void *owner = lua_topointer(L, -1);
@@ -441,7 +441,7 @@ static void push_class(lua_State *L, int kind, const luaL_Reg *methods) {
   lua_setfield(L, -2, "__index");
 }
 
-// The arguments are the module runloop.misuse and that table.
+// The arguments are the module runloop.misuse and the table of the function that warns.
 int metrics_open(lua_State *L) {
   static const luaL_Reg counter[] = {{"add", add_to_counter}, {NULL, NULL}};
   static const luaL_Reg gauge[] = {{"set", set_gauge}, {"add", add_to_gauge}, {NULL, NULL}};

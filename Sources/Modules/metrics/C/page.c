@@ -45,7 +45,7 @@ double metrics_age(void) {
   static _Atomic double start;
   double ticks = atomic_load_explicit(&start, memory_order_relaxed);
   if (ticks == 0) atomic_store_explicit(&start, ticks = read_number("/proc/self/stat", 20), memory_order_relaxed);
-  // If a sandbox hides the file, the process has entered the sandbox when it started.
+  // If a sandbox hides the file, use the time at which the process entered the sandbox: soon after its start.
   return seconds_of(CLOCK_BOOTTIME) - (ticks > 0 ? ticks / (double)sysconf(_SC_CLK_TCK) : linux_sandboxed_at());
 }
 
@@ -157,7 +157,7 @@ static void write_number(page *p, double number) {
   write_bytes(p, text, number_text(number, text));
 }
 
-// Writes a line; `limit` is that of a histogram's bucket, or NULL.
+// Writes a line; `limit` is the limit of a histogram's bucket, or NULL.
 static void write_line(page *p, const metric *m, const char *suffix, const series *s, const char *limit, double value) {
   write_text(p, m->name);
   write_text(p, suffix);

@@ -63,8 +63,8 @@ enum MetricsBinding {
     /// The last measurements of the loops, by their handles.
     private static let known = Lock<[ObjectIdentifier: Sample]>([:])
 
-    /// The handle of the main thread's state, once it has required the module. In a test this is the loop of the main
-    /// thread, since the state of a test has another one.
+    /// The handle of the main thread's state, once it has required the module. In a test, use the loop of the main
+    /// thread instead: the state of a test has a loop of its own.
     private static let mainHandle = Lock<RunLoop.Handle?>(nil)
 
     private static var handles: [(String, RunLoop.Handle)] {

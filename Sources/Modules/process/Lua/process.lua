@@ -21,7 +21,7 @@ local MAX_OUTPUT = 16 << 20
 
 local RUN = { timeout = "seconds", grace = "seconds", max_output = "number" }
 for field, kind in pairs(programs.options) do RUN[field] = kind end
--- `run` returns the output in its result, so it takes no functions for it.
+-- `run` returns the output in its result, so it takes no functions that receive output.
 RUN.on_output, RUN.on_errors, RUN.modes = nil, nil, nil
 
 function process.start(options)

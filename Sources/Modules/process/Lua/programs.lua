@@ -220,7 +220,7 @@ function programs.has_ended(self)
   return self._how ~= nil
 end
 
---- Closes the program's streams: nothing more is written to it or read from it.
+--- Closes the program's streams: nothing more is written to the program or read from it.
 function programs.abort_streams(self)
   for _, field in ipairs(STANDARD) do if self[field] then self[field]:abort() end end
 end
@@ -323,7 +323,8 @@ local function observe(self, pidfd, ours, options, modes)
   return message, code
 end
 
--- Returns the stream that a program gets as one of its standard streams, alone or as a connection of runloop.socket.
+-- Returns the stream in a value that a program gets as a standard stream: the value itself, or the stream of a
+-- connection of runloop.socket. Returns nil for other values.
 local function stream_of(value)
   if internals.kind(value) == "stream" then return value end
   return type(value) == "table" and internals.stream_of and internals.stream_of(value) or nil

@@ -27,7 +27,7 @@ enum ProcessBinding {
             // Returns a descriptor of this process's terminal for `start`; nil if there is none, or nil and the reason
             // if another program has it.
             .init("lend") { Call($0).attempt { () throws(SystemError) in try RawTerminal.toLend().map { Int($0) } } },
-            // After `lend`, if no program could be started.
+            // Called after `lend` if no program could be started.
             .init("keep") { Call.act($0) { _ in RawTerminal.keep() } },
             .init("take_back") {
                 Call.act($0) { call throws(Misuse) in RawTerminal.takeBack(from: try process(call)) }
@@ -213,7 +213,8 @@ enum ProcessBinding {
         }
     }
 
-    /// suspend(number): stops us if that program has stopped. When this process is continued, so is the program.
+    /// suspend(number): stops this process if that program has stopped. Continues the program when this process is
+    /// continued.
     private static func suspend(_ call: Call) throws(Misuse) {
         let number = try process(call)
         guard Program.hasStopped(number) else { return }

@@ -6,7 +6,7 @@ internal import RunLoops
 /// A signal as a port of the loop: its callback runs as the callback of any port does, never in the middle of another.
 /// While the port is in a mode, the signal has no other effect. A signal port does not keep a loop running.
 final class SignalPort: RunLoop.EdgePort {
-    /// The listener stays until the port is invalidated: its number is limited.
+    /// Released as soon as the port is invalidated: the number of listeners is limited.
     private var listener: SignalListener?
     private let signal: String
     private var modeCount = 0

@@ -5,7 +5,7 @@ internal import LuaRunLoops
 
 /// `process.set_user`.
 enum UserBinding {
-    /// (user, group): names or numbers, of which the Lua half has checked the kinds.
+    /// (user, group): names or numbers. The Lua half has checked their types.
     static func setUser(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         guard !host.parts.contains(where: \.isInEntry) else {

@@ -108,7 +108,7 @@ static const char *read_count(const char *at, const char *end, int64_t *count) {
   return at + 2 == end && at[0] == '\r' ? end : NULL;
 }
 
-// An element has ended. Returns whether the whole answer has arrived.
+// Called when an element has ended. Returns whether the whole answer has arrived.
 static int end_element(parser *it) {
   while (it->depth > 0 && --it->left[it->depth] == 0) it->depth--;
   return it->depth == 0;

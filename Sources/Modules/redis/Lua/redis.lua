@@ -247,7 +247,7 @@ local function finish(self, how)
   local _ <close> = hold(self._db, self._lease)
 end
 
--- Begins a transaction on a lease, which is dropped if that fails.
+-- Begins a transaction on a lease. Drops the lease if that fails.
 local function begin(self, lease, options)
   local keys = type(options.watch) == "string" and { options.watch } or options.watch
   local tx
@@ -397,7 +397,7 @@ function Own:begin(options)
   options = misuse.options(options, BEGIN, "connection:begin", 1)
   if gone(self) then return over() end
   local line = self._lease.connection
-  -- The transaction returns its connection.
+  -- The end of the transaction leaves the connection reserved: the lease's `give` does nothing.
   local lease = { connection = line, give = function() end, drop = function() line:close() end }
   return trim(begin(self._db, lease, options))
 end

@@ -207,7 +207,7 @@ function run(job)
     else
       table.remove(job._queue, 1)
     end
-    -- An error leaves this function, and is reported as an error of any callback. The job continues: the moments that
+    -- An error leaves this function and is reported like an error of any callback. The job continues: the moments that
     -- are still queued have calls of their own.
     local guard <close> = setmetatable({}, {
       __close = function(_, failure)

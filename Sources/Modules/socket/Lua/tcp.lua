@@ -445,7 +445,7 @@ function methods.setstats(self, received, sent, age)
   return 1
 end
 
--- The stream of a connection that a program gets.
+-- Returns the stream of a connection, for a program that gets it.
 function internals.stream_of(object) return getmetatable(object) == metatable and open(object) or nil end
 
 return { make = make, methods = methods, metatable = metatable, open = open, limit_stream = limit_stream }

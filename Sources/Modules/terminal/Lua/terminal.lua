@@ -303,7 +303,8 @@ function Terminal:on_key(fn)
   return handler
 end
 
--- Reads as many keys as tasks wait in `read_key`. All other keys stay in the kernel, for handlers and programs.
+-- Reads as many keys as there are tasks that wait in `read_key`. All other keys stay in the kernel, for handlers and
+-- programs.
 local function stop_reading(self)
   if #self._keys < self._readers or not self._reader then return end
   self._reader:invalidate()

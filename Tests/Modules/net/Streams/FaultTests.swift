@@ -140,7 +140,7 @@ struct FaultTests {
         var connected = 0
         for _ in 0..<3 { world.network.connect(to: place) { if case .success = $0 { connected += 1 } } }
         world.run(for: .seconds(3))
-        // Ten tries a second, not thousands; reported once.
+        // The listener tries ten times a second, not thousands of times. It reports the failure once.
         #expect(20...40 ~= (system.counts[.accept] ?? 0))
         #expect(troubles.count == 1)
         #expect(accepted == 0)

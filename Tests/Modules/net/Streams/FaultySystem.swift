@@ -3,7 +3,7 @@ import Glibc
 
 @testable import Streams
 
-/// Linux with calls that are interrupted, do a part, or fail.
+/// Linux with system calls that are interrupted, do only a part of the work, or fail.
 final class FaultySystem: SystemCalls {
     enum Call: CaseIterable {
         case socket, bind, listen, connect, accept, socketError, receive, send, shutdown

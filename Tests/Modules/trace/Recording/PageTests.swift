@@ -90,8 +90,8 @@ struct PageTests {
         try writer.finish()
     }
 
-    /// A timer every millisecond in each of two loops, which are written one after the other: many chunks, in one of
-    /// which the time goes back.
+    /// In each of two loops, a timer fires every millisecond. The loops are written one after the other, in many
+    /// chunks. In one chunk, the time goes back.
     private static func long(_ path: String) throws {
         let writer = try Recording.Writer(path: path, about: .init(title: "long", process: 7))
         try writer.name(1, .init(kind: .timer, text: "timer \"tick\"", place: "app.lua:1"))

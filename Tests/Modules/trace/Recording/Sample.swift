@@ -17,9 +17,9 @@ struct Sample {
         8: .init(kind: .stream, text: "stream"), 9: .init(kind: .observer, text: "observer", place: "app.lua:50"),
     ]
 
-    /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside
-    /// it. A connection lasts longer than all these events; a request of the other loop has the same number as the
-    /// connection.
+    /// Two loops. A timer of the first loop is 3 ms late and misses two intervals. In a nested run, the timer's
+    /// callback sends a request to the other loop. A connection lasts longer than all these events; a request of the
+    /// other loop has the same number as the connection.
     static let records: [Recording.Record] = {
         let ms: UInt64 = 1_000_000
         var t: UInt64 = 5_000_000_000_123
@@ -73,8 +73,9 @@ struct Sample {
         try writer.finish()
     }
 
-    /// Two processes of two machines with equal numbers, whose clocks differ by two days: the first asks at 10 ms, the
-    /// other answers from 12 to 14 ms, and the answer is there at 16 ms. A third process has no messages.
+    /// Two processes on two machines. Their process numbers are equal, and their clocks differ by two days. The first
+    /// process asks at 10 ms, the other one answers from 12 to 14 ms, and the answer arrives at 16 ms. A third process
+    /// has no messages.
     static func joined(_ path: String) throws {
         let day: UInt64 = 86_400_000_000_000, ms: UInt64 = 1_000_000
         let asked: UInt64 = 1 << 32 | 7, answered: UInt64 = 2 << 32 | 7

@@ -8,7 +8,7 @@ local replies = { OK = "+OK\r\n", QUEUED = "+QUEUED\r\n", EMPTY = "*0\r\n" }
 
 -- Refusals ------------------------------------------------------------------------------------------------------------
 
---- The class of errors with which a command refuses: the answer is at 1.
+--- The class of errors with which a command is refused: the answer is at 1.
 replies.Refusal = { __name = "refusal of a fake" }
 
 --- Ends a command with an error.

@@ -132,7 +132,7 @@ static metric *check_self(lua_State *L, const char *what) {
 // The names of the classes in the registry, by kind.
 static const char *const CLASSES[] = {"runloop.metrics.counter", "runloop.metrics.gauge", "runloop.metrics.histogram"};
 
-// Returns the metric that is argument #1; raises if the argument is no metric.
+// Returns the metric that is argument #1; raises if the argument is not a metric.
 static metric *metric_of(lua_State *L) {
   for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
     metric **self = luaL_testudata(L, 1, CLASSES[i]);

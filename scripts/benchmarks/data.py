@@ -20,7 +20,7 @@ AWAITED, INSERT = "select by key, awaited", "an insert of 1000 by 100 tasks, tim
 WRONG, BEYOND = "wrong answers beside cancelled calls", "connections beyond size, then"
 LEFT = "kB more memory in the second half of them"
 CANCELLED = [(WRONG, None, 0), (BEYOND, None, 0), (LEFT, None, 128)]
-# By database: (row, peer and its row, goal for the ratio). Without a peer, the goal is for the number itself.
+# For each database: (row, peer and its row, goal for the ratio). Without a peer, the goal is for the number itself.
 GOALS = {
     "redis": [(SINGLE, ("hiredis", SINGLE), 1.6), (TASKS, ("rlhost", SINGLE), 0.6), (BATCH, ("hiredis", BATCH), 3)],
     "postgres": [(KEY, ("libpq", KEY), 1.25), (KEY, ("asyncpg", KEY), 0.5), (ROW, ("asyncpg", ROW), 0.6),

@@ -38,7 +38,7 @@ void http_call(lua_State *L, int part, int value) {
   lua_call(L, 1, 0);
 }
 
-// Sets the request that is being answered, which is on top of the stack, or nil. Pops it.
+// Pops the value on top of the stack: the request that is being answered from now on, or nil.
 static void set_request(lua_State *L, connection *c) {
   c->request = lua_topointer(L, -1);
   c->is_active = c->request != NULL;

@@ -91,7 +91,7 @@ static int head(lua_State *L) {
   return 1;
 }
 
-// connection:last(request): no request follows this one.
+// connection:last(request): makes this request the last one of the connection.
 static int last(lua_State *L) {
   connection *c = http_check_self(L);
   if (is_current(L, c)) c->flags &= ~HTTP_KEEPS_ALIVE;
@@ -104,7 +104,7 @@ static int finish_request(lua_State *L) {
   return http_finish(L, c, status, length);
 }
 
-// connection:give_up(): the request takes too long. Returns whether the request's answer had begun.
+// connection:give_up(): called when the request takes too long. Returns whether the request's answer had begun.
 static int give_up(lua_State *L) {
   connection *c = http_check_self(L);
   lua_pushboolean(L, c->is_claimed);
@@ -113,8 +113,8 @@ static int give_up(lua_State *L) {
   return 1;
 }
 
-// connection:leave(): the client has gone. Returns the request that was being answered, or nil; then "done" or "late"
-// if its answer had ended.
+// connection:leave(): called when the client has gone. Returns the request that was being answered, or nil; then "done"
+// or "late" if its answer had ended.
 static int leave(lua_State *L) {
   connection *c = http_check_self(L);
   c->is_over = 1;
@@ -232,7 +232,7 @@ static int counts(lua_State *L) {
   return 2;
 }
 
-// stop(): no connection continues after its request.
+// stop(): makes each connection end after its present request.
 static int stop(lua_State *L) { return server_of(L)->is_stopping = 1, 0; }
 
 // sweep_at(date): sets when the server looks for expired connections the next time.

@@ -11,8 +11,8 @@ local uv = bridges.library "luv"
 
 -- Callbacks ----------------------------------------------------------------------------------------------------------
 local start, LABEL <const> = bridges.start, bridges.label("callback", "luv")
--- By function: the queue of further calls, which wait until the running call has returned. A queue is kept as long as
--- its function. Costs if removed: 1,800 instructions for each call.
+-- For each function: the queue of further calls, which wait until the running call has returned. A queue is kept as
+-- long as its function. Costs if removed: 1,800 instructions for each call.
 local queues = setmetatable({}, { __mode = "k" })
 -- Names the tasks in messages.
 local SUBJECT <const> = {}

@@ -116,8 +116,8 @@ end
 
 -- Gauges with a function ----------------------------------------------------------------------------------------------
 
--- By name: the metric, its function, and whether a warning was printed. When this state ends, the last numbers of its
--- gauges stay.
+-- For each name: the metric, its function, and whether a warning was printed. When this state ends, the last numbers of
+-- its gauges stay.
 local asked = setmetatable({}, { __gc = store.leave })
 
 function metrics.gauge(name, help, labels)

@@ -4,7 +4,7 @@
 #include <lua.h>
 #include <stddef.h>
 
-/// Its user values: a list of the messages, used as a ring; the subscription; and the sizes of the messages.
+/// The user values of a queue: a list of the messages, used as a ring; the subscription; and the sizes of the messages.
 enum { QUEUE_LIST = 1, QUEUE_OWNER, QUEUE_SIZES };
 
 /// The result of pushing a message. Bits.

@@ -35,7 +35,7 @@ end
 
 -- Traces --------------------------------------------------------------------------------------------------------------
 
--- By coroutine: the trace of the message that it handles.
+-- For each coroutine: the trace of the message that the coroutine handles.
 local traces, has_traces = setmetatable({}, { __mode = "k" }), false
 
 --- Makes the calling task's requests part of a message's trace, until `flow.forget`.

@@ -1,6 +1,6 @@
 -- runloop.nats.lease: leases: one holder of a name at a time. The holder renews its entry in a bucket; no clocks are
--- compared. Others may take a lease that was not renewed for a certain time; the holder stops at two thirds of it, by
--- its own clock. So the lease is safe if one clock is up to 20 % faster than another.
+-- compared. Others may take a lease that was not renewed for a certain time; the holder stops at two thirds of this
+-- time, by its own clock. So the lease is safe if one clock is up to 20 % faster than another.
 
 local system = ...
 local rl = require "runloop"

@@ -160,7 +160,7 @@ function Subscription:_push(message)
   if what ~= 0 then pushed(self, what) end
 end
 
---- Returns the queue if further messages need no more than to be pushed into it.
+--- Returns the queue if further messages only have to be pushed into the queue.
 function Subscription:_plain_queue() return self._push == Subscription._push and not self._left and queue_of(self) end
 
 --- Returns the number of messages that wait.
@@ -316,8 +316,8 @@ local FIELDS = { queue = "_group", concurrency = "_concurrency", max_pending = "
 
 -- Sources -------------------------------------------------------------------------------------------------------------
 
--- By source: its subscription, or the object of several subscriptions that share the source. The table lets all sources
--- use the same three functions.
+-- For each source: its subscription, or the object of several subscriptions that share the source. The table lets all
+-- sources use the same three functions.
 local owners = setmetatable({}, { __mode = "k" })
 
 local function perform(source) owners[source]:_pump() end

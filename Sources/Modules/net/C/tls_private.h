@@ -11,7 +11,7 @@ struct net_tls_context {
   size_t protocols_length;
 };
 
-/// Returns the reason of this thread's oldest error, and clears all.
+/// Returns the reason of this thread's oldest error, and clears all errors of the thread.
 const char *net_tls_reason(void);
 /// OpenSSL calls this function with the first message of a client.
 int net_tls_hello(SSL *ssl, int *alert, void *argument);

@@ -145,7 +145,7 @@ function internals.check_tls(options, what)
   return nil, message, code
 end
 
--- By listener: its TLS server, if `accept` returns the listener's connections.
+-- For each listener: its TLS server, if `accept` returns the listener's connections.
 local tls_of = setmetatable({}, { __mode = "k" })
 
 -- Listens. Resolves the host first if it is not an address.

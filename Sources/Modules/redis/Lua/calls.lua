@@ -31,8 +31,8 @@ local INSTEAD = {
   ["CLIENT REPLY"] = false,
 }
 
--- By first word: the name of a command that neither blocks nor is refused, whatever its other words are. At most KEPT
--- of them.
+-- For each first word: the name of a command that neither blocks nor is refused, whatever its other words are. At most
+-- KEPT of them.
 local plain, plain_count = {}, 0
 local KEPT = 1000
 

@@ -18,7 +18,7 @@ local codec = native.codec(shape.Bytes)
 local make_run, read_reply = codec.run, codec.reply
 local TAKES = connections.TAKES
 
--- By kind of call: how the reply is read, the flags, and the number of rows, where 0 means all rows.
+-- For each kind of call: how the reply is read, the flags, and the number of rows, where 0 means all rows.
 local MODES = { query = "query", row = "one", value = "value", execute = "execute", rows = "rows", take = "take" }
 local FLAGS = { query = 0, row = 0, value = LISTS, execute = COUNTS, rows = IN_LOTS, take = COUNTS | TAKES }
 local ROWS = { query = 0, row = 1, value = 1, execute = 0, rows = 0, take = 0 }

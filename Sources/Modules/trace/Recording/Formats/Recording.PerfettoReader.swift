@@ -14,7 +14,7 @@ extension Recording {
         private var format: Int64?
         /// Where the process of the current packets runs, until its number is known.
         private var origin = Origin()
-        /// By track: the number of ends to skip, because their slices were reported as a whole.
+        /// For each track: the number of ends to skip, because their slices were reported as a whole.
         private var told: [Event.Track: Int] = [:]
 
         /// The interned texts of a sequence.

@@ -238,7 +238,7 @@ function Client:close() end
 ---@field tls? table|boolean as `net.connect` takes it; `wss://` implies it
 ---@field unix? string the path of a Unix socket
 
----Opens a WebSocket. It answers pings by itself. Waits.
+---Opens a WebSocket. The socket answers pings by itself. Waits.
 ---@param url string `"ws://…"` or `"wss://…"`; `"http://…"` and `"https://…"` mean the same
 ---@param options? runloop.http.WebSocketOptions
 ---@return runloop.http.WebSocket? socket
@@ -331,9 +331,9 @@ function WebSocket:is_open() end
 
 ---Serves HTTP. Each request is a task of its own: it may wait, and is cancelled when its client leaves. The handler's
 ---result is the answer: a string; a status; a table with `status`, `headers`, `body` (a string, a function that returns
----pieces, or a stream) or `json`, and `compress = false` for one that is never compressed; or a value from `http.json`,
----`http.file` and the like. An error gives 500 and goes to `rl.on_error`; without that, it is printed. Requests that
----two servers could read differently are refused.
+---pieces, or a stream) or `json`, and `compress = false` for an answer that is never compressed; or a value from
+---`http.json`, `http.file` and the like. An error gives 500 and goes to `rl.on_error`; without that, it is printed.
+---Requests that two servers could read differently are refused.
 ---@param where integer|string|table an address as for `net.serve`; `"memory"`: no address, for tests
 ---@param options runloop.http.ServerOptions
 ---@param handler fun(request: runloop.http.Incoming): runloop.http.Result
@@ -362,8 +362,8 @@ function Server:statistics() end
 ---Accepts no more connections, and closes connections when they are idle.
 function Server:close() end
 
----Accepts no more connections, waits until all requests are finished, and cuts off the rest after some seconds. It
----would wait for the request of a handler that calls it: use `rl.task(server.stop, server, 10)` there. Waits.
+---Accepts no more connections, waits until all requests are finished, and cuts off the rest after some seconds. In a
+---handler, the call would wait for the handler's own request: use `rl.task(server.stop, server, 10)` there. Waits.
 ---@param seconds? number no limit if absent
 ---@return true? finished nil if something was cut off
 ---@return string? message
@@ -567,7 +567,8 @@ function Routes:options(path, fn) end
 function Routes:any(path, fn) end
 
 ---Serves the files in and below a directory, with ranges and ETags. Neither `..` nor a symbolic link leads out of it.
----With `compressed`, `x.br` or `x.gz` beside `x` is sent in its place to clients that accept it, unless it is older.
+---With `compressed`, `x.br` or `x.gz` beside `x` is sent in place of `x` to clients that accept it, unless `x` is
+---newer.
 ---@param path string ends in `"/*"`
 ---@param directory string
 ---@param options? { headers?: table<string, string>, compressed?: boolean }

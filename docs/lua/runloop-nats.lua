@@ -114,7 +114,7 @@ local Bus = {}
 ---@field headers? table<string, string|string[]>
 
 ---Publishes a message. The message is sent with the other writes of the loop's pass, and the server confirms nothing:
----see `unconfirmed` and `flush`. While more than 1 MB is unsent, it lets other code run. Waits.
+---see `unconfirmed` and `flush`. While more than 1 MB is unsent, the call lets other code run. Waits.
 ---@param subject string
 ---@param data? string
 ---@param options? runloop.nats.PublishOptions

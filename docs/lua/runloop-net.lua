@@ -95,8 +95,9 @@ function net.listener(options) end
 ---@field high_water? integer see `net.serve`
 ---@field max_queue? integer see `net.serve`
 
----Connects. Waits. It tries several addresses in parallel: it starts the next one after 250 ms or when one fails, and
----abandons none before another is connected (RFC 8305). If all fail, the message has each address with its reason.
+---Connects. Waits. If the host has several addresses, the attempts overlap: the next attempt starts after 250 ms, or
+---when one fails. No attempt is abandoned before another one is connected (RFC 8305). If all fail, the message has each
+---address with its reason.
 ---@param where runloop.net.Where
 ---@param options? runloop.net.ConnectOptions
 ---@return runloop.net.Stream?
@@ -204,7 +205,7 @@ function net.inherited() end
 ---`loop:add(socket, modes)`.
 ---
 ---The socket has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family.
----With `"*"` or `"::"` it sends to IPv4 and IPv6; otherwise sending to the other family gives "EAFNOSUPPORT".
+---With `"*"` or `"::"` the socket sends to IPv4 and IPv6; otherwise sending to the other family gives "EAFNOSUPPORT".
 ---@param options runloop.net.DatagramOptions
 ---@return runloop.net.Datagram?
 ---@return string? problem

@@ -29,7 +29,7 @@ local redis = {}
 ---@field code string
 ---@field details table?
 
----Opens a database, when its first connection works. Waits. `where` is `"redis://user:password@host:6379/0"`,
+---Opens a database. Returns when its first connection works. Waits. `where` is `"redis://user:password@host:6379/0"`,
 ---`"rediss://…"` with TLS, `"unix:/path"`, an address, or a fake. Redis 6 or later.
 ---@param where string|integer|table|runloop.redis.Fake
 ---@param options? runloop.redis.Options

@@ -50,7 +50,7 @@ function socket.udp4() end
 ---@return string? problem
 function socket.udp6() end
 
----Makes a master for paths.
+---Makes a master for Unix sockets.
 ---@return runloop.socket.TCP?
 ---@return string? problem
 function socket.unix() end

@@ -30,8 +30,8 @@ function terminal.colors(fd) end
 ---@return string
 function terminal.style(styles, text) end
 
----Draws a progress bar on standard error, ten times a second; if that is not a terminal, it prints one line at the end.
----`<close>` finishes it.
+---Draws a progress bar on standard error, ten times a second; if standard error is not a terminal, prints one line at
+---the end. `<close>` finishes it.
 ---@param options { total: number?, text: string? } without a total, it counts
 ---@return runloop.terminal.Progress
 function terminal.progress(options) end

@@ -294,8 +294,8 @@ local function has_bytes(request)
   return false
 end
 
--- Returns the name of the statement for a text, which is prepared from its second use on; nil to send the text itself.
--- If the server refuses: nil, and the answer with the refusal.
+-- Returns the name of the prepared statement for a text; nil to send the text itself. A text is prepared from its
+-- second use on. If the server refuses: nil, and the answer with the refusal.
 local function statement_for(self, connection, request)
   local db, text = self._db or self, request.text
   if not db._prepare or db._is_pooled and not connection.box:is_idle() then return nil end

@@ -40,7 +40,7 @@ end
 -- Seconds after which the loop watches an idle connection that has no watch of its own. If a call uses the connection
 -- earlier, it checks whether the connection is still open.
 local SOON = 0.02
--- Seconds until the first look at connections that may be idle for longer.
+-- Seconds until the first check of connections that may be idle for longer.
 local LATER = 600
 -- Seconds after its last use for which a connection is assumed to be open.
 local FRESH = 0.002
@@ -51,7 +51,7 @@ local function discard(self, connection)
   connection:close()
 end
 
--- Looks at a connection that has input for which no task waits, so that an idle one is removed as soon as the server
+-- Checks a connection that has input for which no task waits: an idle connection is removed as soon as the server
 -- closes it.
 local function look_at(weak, connection)
   local self = weak[1]

@@ -14,7 +14,7 @@ local native, parts, quick = nil, nil, {}
 
 local BEGUN = "the statement has begun a transaction: use begin(), or connection()"
 
---- Looks at the connection of a call that has returned, and returns the call's results.
+--- Checks the connection of a call that has returned, and returns the call's results.
 function quick.finish(self, lease, first, second, third, fourth)
   local connection = lease.connection
   if not connection.is_lost and not lease.draining then

@@ -471,7 +471,7 @@ local OPTIONS = {
   setup = "table", name = "string", max_waiting = "positive",
 }
 
---- Opens a database, when its first connection works. Waits.
+--- Opens a database. Returns when its first connection works. Waits.
 function redis.open(where, options)
   options = misuse.options(options, OPTIONS, "redis.open", 2)
   local settings, shown = where_of(where, options)

@@ -44,7 +44,7 @@ end
 local function closed(db) return nil, format("ENOTCONN: the database is closed (%s)", db._name), "ENOTCONN" end
 connections.closed = closed
 
--- The connections that are taken, by pool: a table with the time and the place by number.
+-- For each pool: the taken connections by number, each with the time and the place at which it was taken.
 local leases = setmetatable({}, { __mode = "k" })
 
 -- The pools that are not closed. When a database is collected, its finalizer closes the pools, so they must not be

@@ -88,7 +88,7 @@ local function perform(self, what, request)
   return perform_on(self, self._writer or self._readers, 0, what, request, 0, self._wait)
 end
 
--- Rows come in lots; between them the statement is open on its connection, which is taken.
+-- Rows come in lots. Between two lots the statement stays open, and its connection stays taken.
 local function open_rows(self, what, request)
   local rows, message, cursor, connection = perform(self, what, request)
   if not rows then return nil, nil, message end

@@ -37,7 +37,7 @@ public final class TestWorld {
     /// 2000-01-01 00:00:00 UTC: the time at which tests begin by default.
     static let epoch = 946_684_800.0
 
-    /// Makes its loop the loop of the calling thread, which must not have one yet.
+    /// Makes its loop the loop of the calling thread. The thread must not have a loop yet.
     public init() {
         clock = SimulatedClock(wallClock: Self.epoch, knowsOwnDescriptors: true)
         poller = SimulatedPoller(clock: clock)
@@ -120,7 +120,7 @@ public final class TestWorld {
 
     /// The state that the signal handler reads.
     private enum Alarm {
-        // The handle is set once, before the handler is installed, which only reads it.
+        // The handle is set once, before the signal handler is installed. The signal handler only reads the handle.
         nonisolated(unsafe) static var handle: RunLoop.Handle?
         nonisolated(unsafe) static var seconds = 0.0
     }

@@ -48,7 +48,7 @@ local function site_of(fd)
   end
 end
 
--- Databases that were open before the test, or belong to a group, with the group.
+-- The databases that were open before the test or belong to a group. Each value is the group, or true.
 local kept = setmetatable({}, { __mode = "k" })
 
 --- Returns the open databases that are not exempt.

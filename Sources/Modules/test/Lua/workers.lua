@@ -38,8 +38,8 @@ function workers.note_delays(worker, phase)
   -- The tests do not run in the process that the runner has started, but in a child of it: see `linux_become_worker`.
   local found, sum = delays(worker.tests_in), 0
   for thread, delay in pairs(phase.delays and found or {}) do sum = sum + delay - (phase.delays[thread] or delay) end
-  -- If runner and worker both get no processor, the first look comes late. The delays before that look are unknown, so
-  -- all the time before it counts as a delay.
+  -- If runner and worker both get no processor, the first check comes late. The delays before the first check are
+  -- unknown, so all the time before it counts as a delay.
   phase.delayed = phase.delayed + (phase.delays and math.min(sum, now - phase.looked) or now - phase.began - 1)
   phase.delays, phase.looked = found, now
 end

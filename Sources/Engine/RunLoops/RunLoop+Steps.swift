@@ -84,7 +84,7 @@ extension RunLoop {
             let source = source.takeUnretainedValue()
             return source.signalNumber.map { (source: source, number: $0) }
         }
-        // This pass may leave some signalled sources to later ones, because the run returns after one source or a
+        // This pass may leave some signalled sources to later passes, because the run returns after one source or a
         // nested run comes first.
         mode.hasSignals.store(true, ordering: .releasing)
         signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }

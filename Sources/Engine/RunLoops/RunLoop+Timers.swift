@@ -3,7 +3,7 @@
 extension RunLoop {
     /// Adds a timer to a mode; with `.common`, to all present and future common modes. CFRunLoopAddTimer.
     ///
-    /// An invalid timer is not added. A timer can be in one loop only: adding it to a second traps. O(log n).
+    /// An invalid timer is not added. A timer can be in one loop only: adding it to a second loop traps. O(log n).
     public func add(_ node: UnsafeMutablePointer<TimerNode>, to mode: Mode) {
         guard node.pointee.isValid else { return }
         let old = node.pointee.queue?.takeUnretainedValue()

@@ -212,8 +212,8 @@ extension RunLoop {
     }
 
     /// Checks whether another descriptor is ready, if that is worth a system call. As long as further descriptors are
-    /// found, this check replaces the one that the last port would make. If the check finds none, the loop is about to
-    /// sleep and polls anyway, so the next 15 calls skip the check.
+    /// found, this check replaces the check that the last port would make. If the check finds none, the loop is about
+    /// to sleep and polls anyway, so the next 15 calls skip the check.
     func findsMore(_ mode: ModeState) -> Bool {
         guard mode.ready.count == 0 else { return false }
         guard looksInVain == 0 else {

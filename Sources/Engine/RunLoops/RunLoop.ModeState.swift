@@ -33,8 +33,8 @@ extension RunLoop {
         /// ten thousand.
         private var places: [UnsafeMutableRawPointer: Int] = [:]
         private static let few = 64
-        /// The number of sources that have left the mode. While this number is unchanged, a caller knows that its
-        /// sources are still in the mode.
+        /// The number of sources that have left the mode. While this number is unchanged, sources that a caller has
+        /// found in the mode are still there.
         private(set) var departures = 0
         /// Set on any thread when a source in this mode may be signalled.
         let hasSignals = Atomic<Bool>(false)

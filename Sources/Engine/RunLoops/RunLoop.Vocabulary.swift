@@ -1,8 +1,8 @@
 extension RunLoop {
     /// The name of a set of items that a loop serves together. CFRunLoopMode, NSRunLoopMode.
     ///
-    /// Any string can be a mode. A mode is created when something is added to it. A loop may drop a mode that holds
-    /// nothing and in which it does not run, unless the mode is common.
+    /// Any string can be a mode. A mode is created when something is added to it. A loop may drop a mode that has no
+    /// items, unless the mode is common or the loop runs in it.
     public struct Mode: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }

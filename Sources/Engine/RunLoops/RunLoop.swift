@@ -126,8 +126,8 @@ public final class RunLoop {
     /// Makes a loop in a world of its own, for tests in simulated time. The new loop is not the thread's `current`
     /// loop.
     ///
-    /// Traps if the process has no descriptors left. A caller that wants to survive that makes the handle first and
-    /// passes it to `init(poller:handle:)`.
+    /// Traps if the process has no descriptors left. To get an error instead, make the handle first, and pass it to
+    /// `init(poller:handle:)`.
     public convenience init(poller: Poller) {
         do throws(SystemError) {
             try self.init(poller: poller, handle: Handle())

@@ -81,7 +81,7 @@ function hints.field(what, field, names)
   return said and format(" (%s)", said) or there_are(names)
 end
 
---- Does the same for calls from Swift, which pass the names as separate arguments.
+--- Like `hints.field`, but for calls from Swift, which pass the names as separate arguments.
 function hints.field_among(what, field, ...) return hints.field(what, field, { ... }) end
 
 local function names_of(known)

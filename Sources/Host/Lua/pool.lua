@@ -18,8 +18,8 @@ local function serve(name)
   rl.current():add(port, "common")
 end
 
--- The threads of each pool, by the pool's number. This table outlives a pool that is dropped, whose finalizer ends its
--- threads.
+-- The threads of each pool, by the pool's number. This table outlives a dropped pool, since the pool's finalizer uses
+-- it to end the threads.
 local threads_of, pools = {}, 0
 -- Seconds between two checks whether an abandoned thread has ended, while a task waits for a thread.
 local ENDING = 0.02
@@ -76,8 +76,8 @@ local function pool(options)
   return new(threads, options.name or "pool", objects.made_at(), setup, on_close)
 end
 
--- Returns a free thread. If all threads are busy and no more are allowed, waits for one; the task that has waited
--- longest gets the first.
+-- Returns a free thread. If all threads are busy and no more are allowed, waits for a thread; the task that has waited
+-- longest gets the first free thread.
 local function take(self)
   while true do
     for thread in next, self.ending do

@@ -11,7 +11,7 @@ local last_tasks = {}
 local begun = {}  -- keeps the tasks until the shutdown ends and reports their errors
 local has_begun = false
 
--- Runs the shutdown functions, newest first, one after the other, including those that they add.
+-- Runs the shutdown functions one after the other, newest first. Also runs functions that a shutdown function adds.
 local function run_all(reason)
   while #last_tasks > 0 do
     local last = table.remove(last_tasks)

@@ -129,7 +129,8 @@ int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count)
   return status == LUA_OK;
 }
 
-// Stores `false`, not nil: the slot stays in the table, so neither this nor its next use can raise.
+// Stores `false`, not nil: the slot stays in the table, so neither this assignment nor the slot's next use can raise an
+// error.
 void cl_let_go(cl_state *state, uint32_t slot) {
   lua_State *L = state->main;  // no function runs on this stack, so it has room
   if (!L || slot == 0) return;

@@ -203,7 +203,7 @@ static int print(lua_State *L) {
   int count = lua_gettop(L);
   luaL_checkstack(L, count, "too many arguments to 'print'");
   for (int i = 1; i <= count; i++) luaL_tolstring(L, i, NULL);
-  // Read once: the thread that redirects its output may replace the variable meanwhile.
+  // Read `stdout` once: a thread that redirects its output may replace the variable meanwhile.
   FILE *out = stdout;
   flockfile(out);
   for (int i = 1; i <= count; i++) {

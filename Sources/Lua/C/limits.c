@@ -19,7 +19,7 @@
 enum { PROCESSOR = 1, HELD = 2 };
 // Code that goes on after its processor time is over is interrupted again after this much processor time. Later
 // interruptions come more and more often, since a thousand finalizers or tasks may each go on. If no Lua code runs when
-// the signal comes, the next one comes soon.
+// the signal comes, the next signal comes soon.
 enum { SOON_NANOSECONDS = 10000000, AGAIN = 100 };
 // If the main state has not ended after this number of ticks, because a C function goes on, the process ends.
 enum { MOST_TICKS = 300 };

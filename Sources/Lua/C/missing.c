@@ -1,5 +1,6 @@
 // Calls of methods and functions that do not exist. Such a call raises an error that suggests the intended name. A
-// plain read of a missing field returns nil, as for any table, since scripts test so whether a function exists.
+// plain read of a missing field returns nil, as for any table, since scripts test in this way whether a function
+// exists.
 //
 // Costs if removed: a misspelt method or function raises "attempt to call a nil value", without the right name.
 #include "private.h"
@@ -35,7 +36,7 @@ static int operation_of(uint32_t instruction) { return instruction & 0x7f; }
 static int register_of(uint32_t instruction) { return instruction >> 7 & 0xff; }
 
 // Whether the value that the instruction before `next` reads into a register is called, and not used in another way
-// before that. A call's arguments are in the registers after that of the function.
+// before that. A call's arguments are in the registers after the function's register.
 static int is_called(const uint32_t *next) {
   int wanted = register_of(next[-1]);
   for (int i = 0; i < MOST_INSTRUCTIONS; i++) {

@@ -16,7 +16,8 @@ static inline int cl_is_hosts(const lua_Debug *debug) {
   return debug->source[0] == CL_SOURCE[0] && strcmp(debug->source, CL_SOURCE) == 0;
 }
 
-/// Makes room for `more` bytes after the first `length`, at first for `least`. Returns whether there was memory.
+/// Makes room for `more` bytes after the first `length` bytes. New memory has at least `least` bytes. Returns whether
+/// there was memory.
 static inline int cl_reserve(char **bytes, size_t length, size_t *capacity, size_t more, size_t least) {
   if (length + more <= *capacity) return 1;
   size_t larger = *capacity ? *capacity : least;
@@ -73,7 +74,7 @@ void cl_free_slot(void *block);
 /// Frees the memory that the allocator keeps for later blocks. Nothing may be allocated afterwards.
 void cl_free_slabs(cl_state *state);
 
-/// Whether a frame is the script's own: no C function, and not of the Lua-written part of the host. Fills in "Sl".
+/// Whether a frame is the script's own: neither a C function nor a function of the host's Lua code. Fills in "Sl".
 int cl_is_scripts(lua_State *L, lua_Debug *debug);
 typedef struct cl_sites cl_sites;
 cl_sites *cl_new_sites(void);
@@ -144,8 +145,8 @@ int cl_has_interrupt(void);
 /// Stops signals from interrupting this state, which was closed.
 void cl_drop_signals(cl_state *state);
 
-/// Pushes the position of the script's innermost line in the form in which error messages begin with it; an empty text
-/// if there is none.
+/// Pushes the position of the script's innermost line, in the form that it has at the beginning of error messages; an
+/// empty text if there is none.
 void cl_push_position(lua_State *L);
 
 // parts.c
@@ -169,7 +170,7 @@ void cl_bequeath_locals(lua_State *L, int object);
 /// suggests the intended method. `name` is that of the kind of objects, or "runloop.net" and the like for a module.
 /// Does nothing if the table has a metatable.
 int cl_on_missing(lua_State *L);
-/// Does the same for the table on top of the stack, which has no metatable.
+/// Like cl_on_missing, for the table on top of the stack, which has no metatable.
 void cl_watch_missing(lua_State *L, const char *kind);
 /// Pushes a hint for the error message about the call of a nil value, if that value was read from a module. Returns 0
 /// and pushes nothing if there is none. Call it in protected mode.

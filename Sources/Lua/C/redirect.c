@@ -181,7 +181,7 @@ int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int)) {
   FILE *direct = stdin;
   FILE *announced = fopencookie(direct, "r", (cookie_io_functions_t){.read = read_behind});
   if (!announced) return 0;
-  // So that fileno(3) returns the descriptor that is really read.
+  // Make fileno(3) return the descriptor that is really read.
   announced->_fileno = STDIN_FILENO;
   begin_reading = begin;
   end_reading = end;

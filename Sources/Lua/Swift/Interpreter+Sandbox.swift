@@ -14,7 +14,7 @@ extension Interpreter {
         cl_enter_sandbox(state, refusal, allowsModules ? 1 : 0) == LUA_OK
     }
 
-    /// Calls `body` with package.path and package.cpath; nil stands for one that a script has replaced by something
+    /// Calls `body` with package.path and package.cpath; nil stands for a path that a script has replaced by something
     /// other than a string.
     public final func withSearchPaths<Result, Failure: Error>(
         _ body: (_ lua: UnsafePointer<CChar>?, _ c: UnsafePointer<CChar>?) throws(Failure) -> Result

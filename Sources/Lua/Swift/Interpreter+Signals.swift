@@ -97,7 +97,7 @@ extension Interpreter {
     }
 
     /// The two arguments of `reportHeld`: the number of the thread; and a function whose result differs for each
-    /// callback, which any thread may call as long as the state exists.
+    /// callback. Any thread may call the function as long as the state exists.
     public final func limitCallbacks(to seconds: Double) -> (thread: UInt, turn: @Sendable () -> UInt64) {
         let thread = cl_limit_callbacks(state, seconds) { Interpreter.of($0)?.isInRun ?? false ? 1 : 0 }
         nonisolated(unsafe) let state = UnsafePointer(state)

@@ -86,7 +86,8 @@ open class Interpreter {
         unwindRunning()
         willClose()
         state.pointee.closing = 1
-        // Callbacks of the first `willClose` may have opened more, so call it again. From now on nothing can be added.
+        // Callbacks of the first `willClose` may have opened further objects, so call it again. From now on nothing can
+        // be added.
         willClose()
         isClosed = true
         cl_close(state, endsWithProcess ? 1 : 0)
@@ -179,7 +180,8 @@ open class Interpreter {
         global.withCString { cl_replace(main, $0) == LUA_OK }
     }
 
-    /// Interrupts the running Lua code because the process ends, and once more if the code catches that.
+    /// Interrupts the running Lua code because the process ends. If the code catches this error, interrupts it once
+    /// more.
     public final func interruptToEnd() { cl_interrupt(state) }
 
     /// Returns the short name of a site's source, and its line.

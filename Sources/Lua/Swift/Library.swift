@@ -60,8 +60,8 @@ public struct Library: @unchecked Sendable {
 
     public init(_ functions: [Entry]) { self.init(nil, nil, functions) }
 
-    /// The methods of a kind, each of which is called on an object of the kind only. Names that begin with "__" are
-    /// events of the metatable.
+    /// The methods of a kind. They are called only on objects of this kind. Names that begin with "__" are events of
+    /// the metatable.
     public init(of kind: Kind, _ methods: [Entry]) { self.init(nil, kind, methods) }
 
     private init(_ prefix: StaticString?, _ kind: Kind?, _ functions: [Entry]) {

@@ -242,7 +242,7 @@ end
 --- Returns the activity of the process's loops in the last seconds.
 function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
 
---- Does the same for a process that may have just started: waits until it has statistics.
+--- Like `Process:loops`, for a process that may have just started: waits until the process has statistics.
 function Process:first_loops(seconds)
   local loops, known = self:loops(seconds), 0
   for _, l in ipairs(loops) do known = max(known, l.window / 1e9) end

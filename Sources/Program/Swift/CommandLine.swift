@@ -190,7 +190,7 @@ struct Options {
         return number << shift
     }
 
-    /// Reads an option whose text follows in the same argument or is the next one.
+    /// Reads an option whose text follows in the same argument, or is the next argument.
     private mutating func readStep(_ letter: UInt8, _ arguments: [String], _ index: inout Int) throws(Failure) {
         let argument = arguments[index]
         var text = String(argument.unicodeScalars.dropFirst(2))

@@ -1,6 +1,6 @@
 extension LineEditor {
-    /// Up and Down: move through the lines of the entry, then through the history. With `byPrefix`, only through
-    /// entries that begin with the text before the cursor.
+    /// Up and Down: move through the lines of the entry, then through the history. With `byPrefix`, skip entries that
+    /// do not begin with the text before the cursor.
     func vertical(_ direction: Int, _ previous: Command, byPrefix: Bool) {
         let start = buffer.startOfLine(buffer.cursor)
         let end = buffer.endOfLine(buffer.cursor)

@@ -12,8 +12,8 @@
 /// The terminal must be in raw mode: no echo, no line buffering, no signals from keys, no flow control. It may or may
 /// not convert LF to CR LF. All other output to the terminal must pass through `interleave(_:)`.
 ///
-/// Not thread-safe: use it from one thread, the one of the loop that reads the terminal. Callbacks may read the
-/// editor but must not feed it; doing so traps.
+/// Not thread-safe: use it only on the thread of the loop that reads the terminal. Callbacks may read the editor but
+/// must not feed it; doing so traps.
 public final class LineEditor {
     /// The text before the first line. The text may contain colours (`CSI … m`) and line breaks.
     public var prompt = "> "
@@ -26,8 +26,8 @@ public final class LineEditor {
     /// A terminal without cursor movement (`TERM=dumb`): one row is used, with CR and BS alone, and the line
     /// scrolls sideways. Set it before `begin()`.
     public var isDumb = false
-    /// Whether the terminal wraps rows again that are too long after a change of its width. Most terminals do. Set it
-    /// to false for xterm itself (`XTERM_VERSION` is set) and for the Linux console.
+    /// Whether the terminal, after its width has changed, wraps rows again that are now too long. Most terminals do.
+    /// Set it to false for xterm itself (`XTERM_VERSION` is set) and for the Linux console.
     public var reflows = true
 
     /// Asked when Enter is pressed. Without this function, every entry is complete.
@@ -65,7 +65,7 @@ public final class LineEditor {
     /// Earlier entries. The editor adds each accepted entry.
     public var history: History
 
-    /// The size of the terminal in columns and rows, at least 2 and 1.
+    /// The size of the terminal: at least 2 columns and 1 row.
     public internal(set) var columns: Int
     public internal(set) var rows: Int
 

@@ -161,8 +161,8 @@ local function written_fields(kind, add)
   end
 end
 
--- Returns the fields of the tables that a type allows, including inherited ones and those written in the type; and its
--- first class.
+-- Returns the fields of the tables that a type allows. They include inherited fields, and fields that the type itself
+-- lists. The second result is the type's first class.
 function reference.fields_of(kind)
   local fields, seen, first = {}, {}, nil
   local function add(field)

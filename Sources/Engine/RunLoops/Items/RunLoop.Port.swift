@@ -101,8 +101,8 @@ extension RunLoop {
             return result
         }
 
-        /// Withdraws a message that waits for room. Returns false if it does not wait any more; its `whenTaken` then is
-        /// being called or was called. Safe on any thread. O(1), amortized.
+        /// Withdraws a message that waits for room. Returns false if the message does not wait any more: its
+        /// `whenTaken` is being called or was called. Safe on any thread. O(1), amortized.
         public func withdraw(_ number: UInt64) -> Bool {
             // The removed message is destroyed without the lock, since it may own anything.
             let removed = state.withLock { state in

@@ -4,9 +4,9 @@ internal import Synchronization
 extension RunLoop {
     /// A custom source, which calls back after the program has signalled it. CFRunLoopSource version 0.
     ///
-    /// `signal()` marks the source; the next pass of a loop in one of its modes performs it. `signal`, `isSignalled`
-    /// and `wakeLoops` are safe on any thread; use everything else on the thread of its loop. A source may be in modes
-    /// of several loops.
+    /// `signal()` marks the source; the next pass of a loop in one of the source's modes performs the source. `signal`,
+    /// `isSignalled` and `wakeLoops` are safe on any thread; use everything else on the thread of the source's loop. A
+    /// source may be in modes of several loops.
     public final class Source: Item, @unchecked Sendable {
         // Sendable: `lock` guards `modes`. The threads of the source's loops change `modes`; `signal` reads its
         // elements on any thread. The rest is constant, atomic, or used only on the threads of its loops.

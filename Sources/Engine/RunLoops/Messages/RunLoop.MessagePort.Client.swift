@@ -71,7 +71,8 @@ extension RunLoop.MessagePort {
             pauseOrResume()
         }
 
-        /// Sends held frames, unless another message is to be delivered: its answer will be sent together with them.
+        /// Sends held frames. If another message is to be delivered, does nothing: the answer to that message will be
+        /// sent together with the frames.
         func sendHeld() {
             guard held > 0, messages.isEmpty else { return }
             held = 0

@@ -40,7 +40,7 @@ extension RunLoop {
         private var turns: [Client] = []
         /// The timer for the next attempt to accept connections, while the process has no descriptors left.
         private var retry: Timer?
-        /// The error for which the port cannot accept connections now, as last reported to `warned`.
+        /// The error that now keeps the port from accepting connections, as last reported to `warned`.
         private var shortage: Int32?
 
         /// Makes a port without a name; `setName` gives it one. CFMessagePortCreateLocal.

@@ -24,7 +24,7 @@ extension RunLoop.Recorder {
     }
 
     /// Called at the end of a callback that took `own` ticks. Returns the part of this time, in nanoseconds, for which
-    /// its thread waited for a processor.
+    /// the loop's thread waited for a processor.
     mutating func noteDelay(_ own: UInt64, _ record: Record) -> Int64 {
         let before = delayBefore
         checkDelay()

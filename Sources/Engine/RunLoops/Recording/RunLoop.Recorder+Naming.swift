@@ -59,8 +59,8 @@ extension RunLoop.Recorder {
         tellWait(known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task), name)
     }
 
-    /// Does the same for a wait for an object, such as a future, whose creation site is known. The first wait for an
-    /// object of this site calls `origin`, which returns a text such as "future made at app.lua:3".
+    /// Like `waits(_:in:)`, for a wait for an object, such as a future, whose creation site is known. The first wait
+    /// for an object of this site calls `origin`, which returns a text such as "future made at app.lua:3".
     package mutating func waits(_ task: Int, in name: StaticString, site: UInt32, _ origin: () -> String?) {
         guard state != .none else { return }
         let known = open.pointee.task

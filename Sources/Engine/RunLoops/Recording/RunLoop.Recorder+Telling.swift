@@ -1,4 +1,4 @@
-// Records that other code than the loop itself writes: sends and their numbers, marks, and events of modules.
+// Records that are not written by the loop itself: sends and their numbers, marks, and events of modules.
 
 extension RunLoop.Recorder {
     // MARK: Events of scripts and features

@@ -258,8 +258,8 @@ extension SimulatedClock.State {
                 return false
             }
         }
-        // Ask twice: the second answer shows whether a member received something that another one sent before its first
-        // answer.
+        // Ask twice: after the first answer of a member, another member may send something to it before answering. The
+        // second answer shows this.
         family.round = family.round == .max ? 1 : family.round + 1
         for place in able {
             family.members[place].activityBefore = family.isAsking ? family.members[place].activity : -1

@@ -43,7 +43,7 @@ extension SimulatedClock {
         /// list is not known.
         var watched: [CInt] = []
         var watchesDescriptors = false
-        /// Whether this loop checks from time to time if the loop that has the turn is blocked.
+        /// Whether this loop checks from time to time whether the loop that has the turn is blocked.
         var isWatching = false
         /// Whether the loop wakes when one of its descriptors becomes ready.
         var looks = false

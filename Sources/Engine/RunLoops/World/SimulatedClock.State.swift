@@ -66,8 +66,8 @@ extension SimulatedClock {
             return time + (passed - time) / grain * grain
         }
 
-        /// Stops following real time. If the clock shows a deadline, the unseen time before it counts as passed: the
-        /// clock must not go back for the loop that wakes at the deadline.
+        /// Stops following real time. If the clock shows a deadline, the time up to the deadline counts as passed: the
+        /// clock must not go back for the loop that wakes then.
         mutating func stop() {
             guard flowsSince != nil || unseen > 0 else { return }
             let passed = passed
@@ -93,7 +93,7 @@ extension SimulatedClock {
     }
 }
 
-// The decisions of a loop, for all loops, when it falls asleep.
+// The decisions that a loop makes for all loops when it falls asleep.
 extension SimulatedClock.State {
     /// The limits, in nanoseconds, for a thread in one system call and for a thread that works: after that, the other
     /// loops do not wait for it.

@@ -372,7 +372,7 @@ public final class SimulatedClock: Sendable {
         return state.decideAtRest(own, mayStillHappen, surroundings)
     }
 
-    /// Returns from where events can make the watched descriptors ready: from inside this process or from outside.
+    /// Returns the source of the events that can make the watched descriptors ready: this process or the outside.
     private func surroundings(_ state: State) -> Int {
         if !knowsOwnDescriptors {
             return state.sleepers.contains { $0.watchesDescriptors } ? LINUX_OUTSIDE : LINUX_INSIDE

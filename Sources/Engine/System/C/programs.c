@@ -26,8 +26,8 @@
 
 extern char **environ;
 
-// If a descriptor has a number from 0 to 3 and the program gets it under another number, duplicates it: otherwise
-// another descriptor could take its number before it is copied.
+// If a descriptor has a number from 0 to 3 and the program gets it under another number, duplicates the descriptor.
+// Otherwise the copy of another descriptor could get this number first, and close this descriptor.
 static int out_of_the_way(int from, int to, int *spare) {
   *spare = from >= 0 && from <= 3 && from != to ? fcntl(from, F_DUPFD_CLOEXEC, 10) : -1;
   return *spare >= 0 ? *spare : from;

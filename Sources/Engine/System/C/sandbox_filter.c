@@ -126,7 +126,8 @@ static void is_unknown(filter *f, int call) {
   put(f, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, UNKNOWN, 0);
 }
 
-// Refuses a call if bits of an argument have a value, or, with `otherwise`, if they do not.
+// Refuses a call if certain bits of an argument have a value. With `otherwise`, refuses the call if these bits have
+// another value.
 static void if_bits(filter *f, int call, int argument, unsigned mask, unsigned value, int otherwise) {
   begin(f, call);
   load(f, argument, 0);

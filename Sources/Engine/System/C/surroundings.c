@@ -260,7 +260,8 @@ static int around_set(int fd, int depth) {
 // Whether the current query has found a descriptor whose other end a thread of this process can write to.
 static int has_open_ends;
 
-// Returns from where events can make a descriptor ready whose other end is open, as linux_surroundings does.
+// Returns the most distant source of the events that can make a descriptor ready, as linux_surroundings does. The other
+// end of the descriptor is open.
 static int around(int fd, int depth) {
   // Check this first: the same query may have checked the connection from its other end already.
   if (fd >= 0 && fd < capacity && known[fd].kind == INTERNET && known[fd].asked == question) return LINUX_INSIDE;

@@ -28,7 +28,7 @@ package final class Watch: Sendable {
         descriptor = try Descriptor(inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC)), "inotify_init")
     }
 
-    /// Watches a directory or a file. Another call for the same one changes the events.
+    /// Watches a directory or a file. Another call for the same directory or file changes the events.
     ///
     /// - Returns: The number of the directory in `Change`.
     /// - Throws: ENOENT, EACCES; ENOSPC if the user has too many watched directories.
@@ -37,7 +37,7 @@ package final class Watch: Sendable {
         try Self.add(path, to: descriptor.number, events)
     }
 
-    /// Does the same for an inotify instance that is given by its descriptor number.
+    /// Like `add(_:_:)`, for the inotify instance with this descriptor number.
     package static func add(
         _ path: UnsafePointer<CChar>, to descriptor: Int32, _ events: UInt32 = contents
     ) throws(SystemError) -> Int32 {

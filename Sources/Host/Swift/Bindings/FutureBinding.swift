@@ -29,7 +29,7 @@ enum FutureBinding {
     /// () -> the function `rl.future`. The kind is defined here, because most scripts do not use it.
     static func open(_ call: Call) -> Int32 { open("future", call) }
 
-    /// () -> a function that makes futures without a creation site, which takes time to find.
+    /// () -> a function that makes futures without a creation site, since finding the site takes time.
     static func openBare(_ call: Call) -> Int32 { open("bare_future", call) }
 
     private static func open(_ name: String, _ call: Call) -> Int32 {

@@ -59,7 +59,7 @@ package enum ItemBinding {
     }
 
     /// Puts an engine object into the userdata that is argument 1. The userdata holds the object; while the object is
-    /// in a mode, it anchors the userdata.
+    /// in a mode, the object anchors the userdata.
     package static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
         LiveObjects.note(1)
         if crosses(box) {

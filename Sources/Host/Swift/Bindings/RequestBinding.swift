@@ -152,7 +152,7 @@ enum RequestBinding {
             matching.count { host.part(DelayedRequests.self).contains($0, of: function) && host.cancelDelayed($0) })
     }
 
-    /// Returns nil if a comparison has raised, with the error on top.
+    /// If a comparison raises an error, returns nil with the error on top of the stack.
     private static func hasArguments(_ call: Call, _ host: LuaHost, _ slot: UInt32, _ count: Int32) -> Bool? {
         let stack = call.stack
         host.push(stack, slot: slot)

@@ -155,7 +155,7 @@ final class RaisedError {
         if !life.isOver { host.release(slot) }
     }
 
-    /// Whether the error's value is the one at an index of a stack, which has room for two more.
+    /// Whether the error's value is the value at an index of a stack. The stack must have room for two more values.
     func isSame(_ stack: Stack, _ index: Int32) -> Bool {
         let index = stack.absolute(index)
         host.push(stack, slot: slot)
@@ -251,7 +251,7 @@ final class ErrorTrails: HostPart {
         pass(error, nil, to: fiber, stack)
     }
 
-    /// Notes the error on top of a stack, with which a future fails there.
+    /// Notes that a future fails there, with the error on top of a stack.
     func failed(_ future: Future.Pointer, _ stack: Stack) {
         // Perhaps no task ever waits for the future, so the error value may stay here for long. It must not keep a port
         // or a file from being collected.

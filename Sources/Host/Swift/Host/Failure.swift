@@ -57,7 +57,8 @@ public struct Failure: Error {
     /// The place where the failed thread was started, if it is worth showing.
     public var threadSite: String?
     public var cause: Cause
-    /// If the function of `rl.on_error` has raised this failure: the failure for which it was called. At most one.
+    /// If the function of `rl.on_error` has raised this failure: the failure for which that function was called. At
+    /// most one element.
     public var toldOf: [Failure] = []
 
     public init(

@@ -31,8 +31,8 @@ extension LuaHost {
     }
 
     /// Closes the pending to-be-closed variables of a failed fiber. Comes before the report, since the report's
-    /// receiver may end the process. If closing one raises, Lua replaces the error value; the failure then names both
-    /// errors.
+    /// receiver may end the process. If closing a variable raises an error, Lua replaces the error value; the failure
+    /// then names both errors.
     func closeVariables(of fiber: Fiber, after failure: inout Failure) {
         let stack = fiber.stack
         let value = stack.reserve(4) ? stack.anchor(-1) : 0

@@ -35,8 +35,8 @@ package final class BareTasks: HostPart {
     ]
 
     /// start(site, label, fn, …): calls the function in a task of its own. From now on recordings show the activity
-    /// under a label from `label`. It ends when the function returns an integer, its result; integers from 499 on mean
-    /// a failure. A function that returns no integer has called `ends` itself.
+    /// under a label that the function `label` has returned. The activity ends when the function returns an integer,
+    /// its result; integers from 499 on mean a failure. A function that returns no integer has called `ends` itself.
     ///
     /// Returns the beginning in seconds of the loop's clock. If the task waits, also returns its number for `cancel`,
     /// and the number for `ends`.

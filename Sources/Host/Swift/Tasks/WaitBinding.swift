@@ -63,9 +63,9 @@ enum WaitBinding {
         }
     }
 
-    // The prelude calls these with (tasks and futures, timeout). The result is the position of the first one that ends
-    // or, in rl.all_of, of the first one that fails. It is 0 if all have ended without an error, and nil if the time is
-    // over. False also means that the time is over, but that one of the tasks has received its result already, and goes
+    // The prelude calls these with (tasks and futures, timeout). The result is the position of the task or future that
+    // ends first or, for rl.all_of, that fails first. The result is 0 if all have ended without an error, and nil if
+    // the time is over. It is false if the time is over, but one of the tasks has received its result already, and goes
     // on in this pass.
 
     static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }

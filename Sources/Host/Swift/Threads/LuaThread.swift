@@ -338,8 +338,8 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        // Run the loop until it holds nothing, as after a script. After a stop, run the loop only until the function
-        // ends.
+        // Run the loop until nothing keeps it running, as after a script. After a stop, run the loop only until the
+        // function ends.
         host.isInLastRun = true
         if task.hasEnded {
             let hasFailed = result.withLock { $0?.isFailure } != false

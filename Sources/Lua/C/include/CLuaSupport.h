@@ -322,9 +322,9 @@ int cl_get_global(lua_State *L, const char *name);
 /// The functions that make the host's own modules, in a library: `runloop`; (name) another public module; (name) a
 /// private part, or false if no part has the name.
 enum { CL_OPEN_RUNLOOP, CL_OPEN_OTHER, CL_OPEN_PART };
-/// Makes `require` find the host's public modules when they are first required, and the `require` of the Lua-written
-/// parts the private parts as well. `knows` is called with package.preload and a name, and returns 0 unless scripts can
-/// require a module of that name. The openers live as long as the state.
+/// Makes `require` find the host's public modules when they are first required. The `require` of the parts that are
+/// written in Lua also finds private parts. `knows` is called with package.preload and a name, and returns 0 unless
+/// scripts can require a module of that name. The openers live as long as the state.
 int cl_open_modules(lua_State *L, const cl_entry *openers, cl_function knows);
 int cl_replace(lua_State *L, const char *library);  ///< pops a library and puts its functions into a global table
 /// Pushes the table of internal functions that the Lua-written part of the API uses.
@@ -399,7 +399,7 @@ int cl_measure_pieces(lua_State *L, int first, size_t *total);
 void cl_copy_pieces(char *place);
 
 #define CL_LARGEST_HEAD 1024
-/// The head of a frame, whose last value is the length of the body.
+/// The head of a frame. Its last value is the length of the body.
 typedef struct {
   int place;          ///< the format's place in the cache, from 1 on, until another format is read
   int size;           ///< size of the whole head
@@ -426,7 +426,7 @@ cl_box *cl_any_box_at(lua_State *L, int index);
 // no memory, the values are lost.
 /// Copies the values of the running task to the coroutine with this slot.
 void cl_hand_locals_down(cl_state *state, uint32_t slot);
-/// Copies the values that were stored when an object was made to the coroutine with this slot.
+/// Gives the coroutine with this slot a copy of the values that were stored when the object was made.
 void cl_adopt_locals(cl_state *state, lua_State *from, int object, uint32_t slot);
 /// Removes the values of the coroutine with this slot, which has ended.
 void cl_drop_locals(cl_state *state, uint32_t slot);

@@ -64,7 +64,7 @@ function machines.take(state, text)
   state.rows[found.id] = row
 end
 
--- Returns processes in order, each followed by its ports; forgets those that have been silent for long.
+-- Returns processes in order, each followed by its ports. Forgets processes and ports that have been silent for long.
 local function ordered(state)
   local list, places = {}, {}
   for id, row in pairs(state.rows) do
@@ -148,8 +148,8 @@ local function live(state, seconds, ask)
   return raw
 end
 
---- Called by the program with the address, the path of a file with credentials, that of certificates, the seconds
---- between two questions, and "once" or "live".
+--- Called by the program with the address, the path of a file with credentials, the path of a file with certificates,
+--- the seconds between two questions, and "once" or "live".
 function machines.run(address, credentials, ca, seconds, how)
   seconds = tonumber(seconds)
   local fine, bus, problem = pcall(nats.connect, address, { name = "rlhost top",

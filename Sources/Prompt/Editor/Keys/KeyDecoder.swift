@@ -48,7 +48,7 @@ package struct KeyDecoder {
     /// Forgets incomplete characters and sequences.
     package mutating func reset() { self = KeyDecoder() }
 
-    /// Takes one byte and returns the keys it completed, at most two. O(1) amortised.
+    /// Takes one byte, and returns the keys that the byte completes: at most two. O(1) amortised.
     package mutating func push(_ byte: UInt8) -> (first: Key?, second: Key?) {
         switch state {
         case .ground:

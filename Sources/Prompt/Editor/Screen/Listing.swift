@@ -18,7 +18,8 @@ struct Listing {
         self.range = range
     }
 
-    /// Selects the next candidate in a direction. After the last candidate, none is selected, and then the first one.
+    /// Selects the next candidate in a direction. After the last candidate comes the state without a selection, and
+    /// then the first candidate.
     mutating func choose(_ direction: Int) {
         let count = candidates.count + 1
         let next = ((chosen.map { $0 + 1 } ?? 0) + direction + count) % count

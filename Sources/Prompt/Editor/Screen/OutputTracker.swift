@@ -74,7 +74,7 @@ struct OutputTracker {
         output.append(sequence: "\r\n")
     }
 
-    /// Returns from the row below to the place where the output stopped.
+    /// Moves the cursor from the row below back to the place where the output stopped.
     func resume(into output: inout [UInt8]) {
         output.append(sequence: "\u{1B}[A")
         if written.column < columns {

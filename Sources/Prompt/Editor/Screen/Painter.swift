@@ -37,7 +37,7 @@ struct Painter {
         shown = frame
     }
 
-    /// Removes the frame from the screen; the cursor goes to where its first row began.
+    /// Removes the frame from the screen; the cursor goes to the beginning of the frame's first row.
     mutating func erase(into output: inout [UInt8]) {
         guard let frame = shown else { return }
         var reached = frame.rows.count

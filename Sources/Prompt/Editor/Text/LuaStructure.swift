@@ -72,8 +72,8 @@ public struct LuaStructure: Sendable {
 
     // MARK: Brackets
 
-    /// Returns the offsets of two matching brackets, one of which is directly before or after the cursor, in UTF-8
-    /// bytes.
+    /// Returns the offsets, in UTF-8 bytes, of two matching brackets. One of them is directly before or after the
+    /// cursor.
     public func brackets(_ text: String, cursor: Int) -> (Int, Int)? {
         var open: [Token] = []
         for token in tokens(text) where token.kind == .symbol {

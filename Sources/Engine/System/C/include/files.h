@@ -44,7 +44,7 @@ void linux_leave_place(linux_place *place);
 /// the umask. `follows` is 0 if rlhost has chosen the name: anything but a directory is then replaced itself. Unless
 /// `waits` is set, fails with ENXIO if no program opens a pipe to read within two seconds.
 int linux_begin_replacing(const char *path, mode_t mode, int follows, int waits, linux_place *place, char **temporary);
-/// Renames the temporary file. Returns 0; -1 and errno on failure, when the temporary file is removed.
+/// Renames the temporary file. Returns 0. On failure removes the temporary file, and returns -1 and errno.
 int linux_put_in_place(const linux_place *place, const char *temporary);
 /// Removes the temporary file.
 void linux_give_up_replacing(const linux_place *place, const char *temporary);

@@ -28,9 +28,9 @@ int linux_refuses_to_watch_programs(void);
 int linux_group_is_left(int pid);
 /// Forgets a program that has ended, was waited for, and has left no processes in its group.
 void linux_disown_program(int pid);
-/// Sends SIGTERM to the groups of an owner's programs, or of all owners' for NULL, and SIGKILL to those that still
-/// exist a second later. Waits until these programs have ended. Once a program with an owner was started, exit(3) calls
-/// this function for all owners.
+/// Sends SIGTERM to the groups of an owner's programs; if `owner` is NULL, to the groups of all programs with an owner.
+/// Sends SIGKILL to groups that still exist a second later. Waits until these programs have ended. Once a program with
+/// an owner was started, exit(3) calls this function for all owners.
 void linux_end_programs(const void *owner);
 /// Returns how a program ended: 0 if it runs, 1 with status `*number`, 2 by signal `*number`, -1 if there is no such
 /// child.

@@ -16,7 +16,7 @@ int linux_find_user(const char *name, uint32_t number, linux_account *found);
 int linux_find_group(const char *name, uint32_t *found);
 
 /// Gives up root's rights in all threads: takes the account's user and group as the real, the effective and the saved
-/// ones. With `is_in_lists` the process gets the groups that list the user, else none. HOME, USER and LOGNAME follow.
-/// Returns 0, or -1 with errno if nothing has changed. If only a part has changed, or root's rights could be regained,
-/// it ends the process with status 77.
+/// ones. If `is_in_lists` is set, the process gets the groups that list the user; otherwise it gets no further groups.
+/// HOME, USER and LOGNAME follow. Returns 0, or -1 with errno if nothing has changed. If only a part has changed, or
+/// root's rights could be regained, it ends the process with status 77.
 int linux_become_user(const linux_account *account, int is_in_lists);

@@ -71,6 +71,24 @@ t.it("answers in a wrong form are refusals", function()
   bus._request = nil
 end)
 
+t.it("consumers and watches deliver messages whose headers look like a status", { real_time = true }, function()
+  local real = t.server "nats"
+  local bus = connect(real:url())
+  local s, b = t.truthy(bus:stream("s", { subjects = { "s.>" } })), t.truthy(bus:bucket("b", {}))
+  local c, w = t.truthy(s:consumer("c", {})), t.truthy(b:watch ">")
+  t.equal(w:receive(5), nil)
+  for _, status in ipairs { "404 No Messages", "409 Consumer Deleted", "100" } do
+    local head = "NATS/1.0 " .. status .. "\r\n\r\n"
+    for subject, sub in pairs { ["s.a"] = c, ["$KV.b.k"] = w } do
+      bus._link:put(subject, nil, head, "data")
+      local got = t.truthy(sub:receive(5))
+      t.equal(got.data or got.value, "data")
+    end
+  end
+  t.equal(b:put("k", "next"), 4)
+  t.equal(t.truthy(w:receive(5)).value, "next")
+end)
+
 t.it("publish repeats a message that is answered with the number 0 or a conflict", function()
   local server = fake()
   local bus = connect(server)

@@ -126,7 +126,8 @@ end
 --- Takes a message of the server, or a status.
 function Pull:take(message)
   self.heard = now()
-  if message._status then return tell(self, message) end
+  -- Messages of the stream have a subject for their acknowledgements, and the headers that a client has written.
+  if message._status and not message.reply then return tell(self, message) end
   self.asked = max(0, self.asked - 1)
   self.owner:_message(message)
 end

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-# The peers in the order of the table, and those of which rlhost's goals are multiples.
+# The peers in the order of the table. rlhost's goals are multiples of the numbers of BASES.
 PEERS = ["C", "C+Lua", "C+task", "luv", "node", "cqueues", "CF", "rlhost"]
 BASES = ("C+Lua", "C+task", "luv")
 

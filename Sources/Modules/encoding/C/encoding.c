@@ -100,7 +100,7 @@ static void fill_values(unsigned char values[256], const codecs_form *form, int 
   }
 }
 
-// Reads whole groups, up to the first that has another character. Returns the number of letters.
+// Reads whole groups, up to the first group with a character that the form does not use. Returns the number of letters.
 static inline __attribute__((always_inline)) size_t read_groups(char *to, const unsigned char *text, size_t length,
                                                                 const unsigned char values[256],
                                                                 const codecs_form form) {

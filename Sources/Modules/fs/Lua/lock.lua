@@ -9,8 +9,8 @@ local format, min, max, setmetatable = string.format, math.min, math.max, setmet
 local Lock = objects.class("runloop.fs.Lock", { __name = "lock" })
 local FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.02
 
--- Tasks of this state may wait for a lock that another task of the state holds. By file: the condition for which they
--- wait, and the number of locks that the state holds.
+-- Tasks of this state may wait for a lock that another task of the state holds. For each file: the condition for which
+-- these tasks wait, and the number of locks that the state holds.
 local freed, counts = {}, {}
 
 local function release(self)

@@ -20,7 +20,7 @@ enum LockBinding {
         deinit { for (descriptor, file) in files { LockBinding.end(descriptor, file) } }
     }
 
-    /// The locks that this process holds: their number, by file.
+    /// For each file: the number of its locks that this process holds.
     private static let own = Linux.Lock<[String: Int]>([:])
     private static let pool = WorkPool("locks", limit: 4)
 

@@ -33,8 +33,8 @@ static void put_line(encoder *e) {
   for (int i = 0; i < e->depth; i++) put(e, e->indent, e->indent_length);
 }
 
-// Raises `problem` with the path to its place in the tables. From index 3 on, the stack has for each table that is
-// being written: its sorted names if there are any, the current key, and the value of that key.
+// Raises `problem` with the path to the value that is being written. From index 3 on, the stack has for each table that
+// is being written: its sorted names if there are any, the current key, and the value of that key.
 static int raise_problem(encoder *e, const char *problem) {
   lua_State *L = e->L;
   luaL_Buffer text;
@@ -111,8 +111,8 @@ static void encode_number(encoder *e, int index) {
   e->buffer->length += (size_t)json_write_double(to, number);
 }
 
-// Writes the name of a field. In an object that is marked as one, numbers become text, which must differ from all other
-// names.
+// Writes the name of a field. In a table that is marked as an object, a number becomes text, which must differ from all
+// other names.
 static void encode_key(encoder *e, int table, int key, int is_marked) {
   if (lua_type(e->L, key) == LUA_TSTRING) {
     encode_string(e, key);

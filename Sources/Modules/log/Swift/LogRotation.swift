@@ -47,7 +47,8 @@ enum LogRotation {
         while true {
             if outcome.descriptor >= 0 {
                 lock(outcome.descriptor)
-                // If not, another writer has renamed the file meanwhile, and the line must go to the new file.
+                // If the path does not lead to this file, another writer has renamed the file, and the line must go to
+                // the new one.
                 if fstat(outcome.descriptor, &information) == 0, leads(path, to: information) {
                     let isFull = information.st_size > 0 && Int(information.st_size) + line.count > limit
                     guard isFull, renames else { break }

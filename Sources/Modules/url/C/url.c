@@ -80,7 +80,7 @@ static int wrong(lua_State *L, const char *name, const char *expected) {
   return 0;
 }
 
-// Returns a field of the URL at index 1; NULL if it is absent. Raises an error for another value than a string.
+// Returns a field of the URL at index 1; NULL if it is absent. Raises an error if the field is not a string.
 static const char *field(lua_State *L, const char *name, size_t *length) {
   lua_pushstring(L, name);
   int type = lua_rawget(L, 1);
@@ -135,7 +135,7 @@ static void put_path(lua_State *L, url *to, int has_host, int is_special) {
   }
 }
 
-// __tostring: the normal form of the fields as they are now. Raises an error for a bad one.
+// __tostring: the normal form of the fields as they are now. Raises an error for a bad field.
 static int text_of(lua_State *L) {
   url *made = record(L, FIRST), *found = record(L, SECOND);
   size_t scheme_length, host_length = 0;

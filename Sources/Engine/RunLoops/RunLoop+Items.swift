@@ -4,7 +4,7 @@ extension RunLoop {
     /// Adds an item to a mode; with `.common`, to all present and future common modes. Adding an item twice has no
     /// further effect. An invalid item is not added. CFRunLoopAddSource, CFRunLoopAddObserver.
     ///
-    /// An observer or a port can be in one loop only: adding it to a second traps.
+    /// An observer or a port can be in one loop only: adding it to a second loop traps.
     public func add(_ item: Item, to mode: Mode = .default) {
         guard item.isValid else { return }
         precondition(!item.belongsElsewhere(than: self), "\(item) is in another run loop: remove it there first")

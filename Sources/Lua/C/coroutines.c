@@ -1,4 +1,4 @@
-// The functions of Lua's `coroutine`, `os` and the `print` that the host replaces, and the arguments of a chunk.
+// The host's replacements for `print` and for functions of Lua's `coroutine` and `os`; and the arguments of a chunk.
 #include "private.h"
 
 #include <limits.h>

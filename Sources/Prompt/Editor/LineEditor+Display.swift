@@ -50,8 +50,7 @@ extension LineEditor {
         refresh()
     }
 
-    /// Does the same as `show()` with another text, which was edited elsewhere. The cursor is then at the end of the
-    /// text.
+    /// Like `show()`, but with another text, which was edited elsewhere. The cursor is then at the end of the text.
     public func show(with text: String) {
         guard phase == .hidden else { return }
         buffer.replace(0..<buffer.count, with: TextBuffer.normalised(text.unicodeScalars))

@@ -77,7 +77,7 @@ local function among(tables, value)
   end
 end
 
--- Does the same for a list of kinds or libraries; `table_of` returns the table for each.
+-- Like the function above, for the tables of several kinds or libraries; `table_of` returns the table for a name.
 local function among_all(list, table_of, separator, value)
   for _, name in ipairs(list) do
     local key = in_table(table_of(name), value)

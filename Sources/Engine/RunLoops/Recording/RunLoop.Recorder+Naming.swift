@@ -41,7 +41,7 @@ extension RunLoop.Recorder {
         return false
     }
 
-    /// Does the same, but only for a callback without a label, which is the usual case. Otherwise does nothing and
+    /// Like `goesOn`, for the usual case: the current callback has no label. If it has a label, does nothing and
     /// returns false.
     @inlinable @inline(__always)
     package mutating func goesOnHere(_ object: UInt32, task: Int) -> Bool {

@@ -42,7 +42,7 @@ package final class OutputFile {
         try self.init(replacing: path, named: path, mode: mode, followsLinks: followsLinks)
     }
 
-    /// Does the same for a path whose bytes need not be UTF-8.
+    /// Like the initializer above, for a path whose bytes need not be UTF-8.
     ///
     /// - Parameters:
     ///   - name: The name for messages.

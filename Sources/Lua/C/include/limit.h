@@ -18,9 +18,9 @@ void cl_end_sharing(struct cl_state *state);
 /// after each further second. Raises the value of `cancelled`. Before that, calls `reached` with the number of
 /// interruptions so far. Returns 0 or an errno.
 int cl_limit_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
-/// Does the same for the main state and the time of the whole process. Raises the text of the limit: as an error at
-/// first, and as an interruption later. If no Lua code runs, notes CL_WISH_END. If the program goes on regardless, ends
-/// the process.
+/// Like cl_limit_processor, for the main state and the processor time of the whole process. Raises the text of the
+/// limit: as an error at first, and as an interruption later. If no Lua code runs, notes CL_WISH_END. If the program
+/// goes on regardless, ends the process.
 int cl_limit_all_processor(struct cl_state *state, double seconds, void (*reached)(struct cl_state *state, int times));
 /// Returns whether the loop of the main state sleeps. Async-signal-safe.
 int cl_is_main_waiting(void);

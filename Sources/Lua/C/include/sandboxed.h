@@ -6,9 +6,9 @@ struct cl_state;
 /// The kinds of things that a sandbox may refuse, as far as Lua's library needs them.
 enum cl_refused { CL_READING, CL_WRITING, CL_RUNNING = 4 };
 
-/// Replaces functions in a state, and in all that are opened from now on. The error of a refused call then names the
-/// option that would allow it. Unless `allows_modules` is set, neither bytecode nor C modules are loaded. The kernel
-/// refuses the same, whatever a script calls.
+/// Replaces functions in a state, and in all states that are opened from now on. The error of a refused call then names
+/// the option that would allow it. Unless `allows_modules` is set, neither bytecode nor C modules are loaded. The
+/// kernel refuses the same, whatever a script calls.
 ///
 /// - `refusal` returns the text of a refusal, or NULL. Set once, before there is a second thread.
 int cl_enter_sandbox(struct cl_state *state, const char *(*refusal)(int kind, const char *subject), int allows_modules);

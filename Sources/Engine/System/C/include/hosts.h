@@ -7,7 +7,7 @@
 /// libidn2. The first name that is not ASCII loads libidn2. Thread-safe.
 int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]);
 
-/// Does the same for a label of a URL's host; the caller has to check the characters of the result.
+/// Like linux_ascii_host, for a label of a URL's host; the caller has to check the characters of the result.
 int linux_ascii_label(const char *label, char out[256], char code[32], char text[512]);
 
 /// Checks a label in lower case that begins with "xn--": whether it is the ASCII form of an international one. Has the

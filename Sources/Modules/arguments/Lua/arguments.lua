@@ -277,8 +277,7 @@ local function read(all, list)
         end
       end
     elseif find(word, "^%-[^%d.]") or find(word, "^%-[%d.]") and all.flags[sub(word, 1, 2)] then
-      -- A word such as -vn has one or several letters. The last letter may have a value, in the same word or in the
-      -- next.
+      -- A word such as -vn: the last of its letters may have a value, in the same word or in the next.
       local at = 2
       while at <= #word and not failed do
         local name = "-" .. sub(word, at, at)

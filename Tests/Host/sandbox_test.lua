@@ -44,6 +44,7 @@ t.describe("refusals name the option that would allow the call", function()
   t.each({
     { "fs.read", "--allow-read=/etc", [[print(require "runloop.fs".read "/etc/passwd")]] },
     { "fs.list", "--allow-read=/", [[print(require "runloop.fs".list "/home")]] },
+    { "fs.list of the root", "--allow-read=/ ", [[print(require "runloop.fs".list "/")]] },
     { "fs.write", "--allow-write=/var", [[print(require "runloop.fs".write("/var/x", "x"))]] },
     { "fs.rename", "--allow-write=/etc", [[print(require "runloop.fs".rename("/etc/passwd", "/etc/x"))]] },
     { "fs.make_directory", "--allow-write=/var", [[print(require "runloop.fs".make_directory "/var/x")]] },

@@ -503,7 +503,7 @@ static void resolve(const char *subject, char path[PATH_MAX]) {
       break;
     }
   }
-  if (strlen(path) + strlen(rest) < PATH_MAX) strcat(strcmp(path, "/") == 0 ? memset(path, 0, 2) : path, rest);
+  if (strlen(path) + strlen(rest) < PATH_MAX) strcat(*rest && strcmp(path, "/") == 0 ? memset(path, 0, 2) : path, rest);
 }
 
 static int covers_address(const linux_sandbox *it, enum linux_allowance kind, const char *subject) {

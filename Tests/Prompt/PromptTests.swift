@@ -86,7 +86,7 @@ struct PromptTests {
                 error calling 'print' ((error object is a table value))
 
                 """)
-        // A print that the script has set before there was a prompt.
+        // The script has replaced `print` before the prompt begins.
         let script = "local p = print print = function(x) p('mine', x) end"
         let early = try Binary.run(["-e", script, "-i"], input: "5\n")
         #expect(early.output.contains("mine\t5\n"), "\(early)")

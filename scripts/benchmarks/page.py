@@ -25,7 +25,7 @@ NAMES = [
 
 
 def records(count):
-    """Four loops: timers, some of them late, descriptors, requests from one to another, observers."""
+    """Yields the records of four loops: timers, some of them late; descriptors; observers; requests between loops."""
     pack = struct.Struct("<QBBHIQII").pack
     chance = random.Random(1)
     clocks, written, flow = [10**12] * 4, 0, 0

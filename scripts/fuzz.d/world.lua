@@ -184,8 +184,8 @@ local function check()
     why = why:gsub("\nwaiting for other tasks:.*$", "")
     why = why:gsub("\n *timer %([^\n]*the host's own%)", ""):gsub("\nmode \"[^\n]*$", "")
   until why == "nothing keeps the loop alive" and #open <= before or rl.now() > limit
-  -- A callback may still wait, or may have run the loop inside which this check runs: such a callback may have anything
-  -- open.
+  -- A callback may still wait, or this check may run in a nested run of a callback. Such a callback may have any
+  -- objects open.
   if why:find "%f[%w]task %(" or why:find "its callback runs now" then return report "checked" end
   if why ~= "nothing keeps the loop alive" then report("rl.why: " .. why) end
   if #open > before then

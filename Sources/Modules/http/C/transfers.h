@@ -58,7 +58,7 @@ typedef struct lua_transfer {
   char error[CURL_ERROR_SIZE], problem[160];  ///< curl's text, and the text of a problem found here
   int error_is_old;       ///< `error` is about a kept connection, after which curl has made a new one
   void *tls;              ///< OpenSSL's context of the connection, only for comparison
-  void *unended;          ///< OpenSSL's connection, if the answer ends with it and the end has not been announced
+  void *unended;          ///< OpenSSL's connection, if its end is the end of the answer, and was not announced
   char certificate[256];  ///< the server's certificate that was checked last
 } lua_transfer;
 

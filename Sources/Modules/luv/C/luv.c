@@ -41,8 +41,8 @@ static const char dispatcher, serving;
 
 // Calls ---------------------------------------------------------------------------------------------------------------
 
-// By luv's contract, this takes the function and its arguments from the stack, and returns the number of results that
-// it leaves there.
+// As luv requires, this function takes the callback and its arguments from the stack, and returns the number of results
+// that it leaves there.
 static int call_back(lua_State *L, int arguments, int results, int flags) {
   (void)flags;
   int function = lua_gettop(L) - arguments;

@@ -1,4 +1,4 @@
--- runloop.postgres.copies: COPY from a stream or a function, and to one. A copy is as fast as the slower side.
+-- runloop.postgres.copies: COPY whose source or sink is a stream or a function. A copy is as fast as the slower side.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"

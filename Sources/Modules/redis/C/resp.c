@@ -207,7 +207,7 @@ static void push_map(maker *m, int64_t count) {
 static void push_value(maker *m) {
   lua_State *L = m->L;
   luaL_checkstack(L, 6, "an answer of Redis is nested too deeply");
-  // The scan has found a line end; a text may hold zero bytes.
+  // The scan has checked that the line ends. Not strchr, which would stop at a zero byte in a text.
   const char *from = m->at, *line = (const char *)memchr(from, '\n', (size_t)(m->end - from)) + 1;
   size_t length = (size_t)(line - from) - (line[-2] == '\r' ? 3 : 2);
   int64_t count = 0;

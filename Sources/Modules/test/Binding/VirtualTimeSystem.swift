@@ -81,7 +81,7 @@ enum VirtualTimeSystem {
     private static func read(_ call: Call) -> Int32 {
         withUnsafeTemporaryAllocation(byteCount: 65536, alignment: 1) { buffer in
             let count = Glibc.read(fd(call, 1), buffer.baseAddress, buffer.count)
-            // A terminal without users fails with EIO, which is its end.
+            // Reading a terminal that no program uses any more fails with EIO, which counts as its end.
             if count < 0, errno != EIO { return call.fail(errno: errno) }
             return call.answer(copyOf: UnsafeRawBufferPointer(start: buffer.baseAddress, count: max(0, count)))
         }

@@ -69,7 +69,7 @@ static int join(lua_State *L) {
 
 // Fields --------------------------------------------------------------------------------------------------------------
 
-// Raises an error for the value on top of the stack.
+// Raises an error about the value on top of the stack.
 static int wrong(lua_State *L, const char *name, const char *expected) {
   lua_getfield(L, lua_upvalueindex(1), "wrong");
   lua_pushliteral(L, "url");

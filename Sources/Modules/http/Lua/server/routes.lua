@@ -141,8 +141,8 @@ local function allowed(others)
   return table.concat(list, ", ")
 end
 
--- If `handler` is a set of routes, returns the methods that are allowed for the path of a request whose own method no
--- route can have.
+-- If `handler` is a set of routes, returns the methods that are allowed for the path of a request. Called for a method
+-- that no route can have.
 function M.allow(handler, request)
   local others = {}
   if getmetatable(handler) == Routes and request.method ~= "CONNECT" then

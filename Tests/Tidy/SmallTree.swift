@@ -79,7 +79,7 @@ struct SmallTree {
         try FileManager.default.setAttributes([.posixPermissions: isScript ? 0o755 : 0o644], ofItemAtPath: file)
     }
 
-    /// Appends the text to the file, which may be new, or replaces the file by it.
+    /// Appends the text to the file, or replaces the file's text. Makes the file if it does not exist.
     func plant(_ text: String, in path: String, replaces: Bool = false) throws {
         let plain = text.replacing("~", with: " ").replacing("^", with: "")
         try write((replaces ? "" : Self.files[path] ?? "") + plain, to: path)

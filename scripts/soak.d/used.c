@@ -1,4 +1,4 @@
-// used() -> the bytes that malloc has given out. Resident memory cannot show a small leak: it fills gaps first.
+// used() -> the bytes that malloc has given out. Resident memory cannot show a small leak: the leak fills gaps first.
 #include <lauxlib.h>
 #include <malloc.h>
 

@@ -44,7 +44,7 @@ typedef struct lua_transfer {
   int awaits_head;            ///< counted in the multi's `awaited_heads`
   char *refused_length;       ///< the Content-Length for which libcurl has refused the answer, if known
   int is_head;                ///< the method is HEAD
-  int follows, leads_on;      ///< whether to follow redirects; whether the answer is one, whose body is discarded
+  int follows, leads_on;      ///< whether to follow redirects; whether the answer is a redirect: its body is discarded
   int decodes;                ///< whether to decode the body; the decoder; whether it has more than `high_water` allows
   linux_decoder *decoder;
   int has_more;

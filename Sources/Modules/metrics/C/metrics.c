@@ -314,8 +314,8 @@ static double number_at(lua_State *L, int index, const char *what) {
   return 0;  // never
 }
 
-// Returns the amount for `add`, an optional argument, and sets `first` to the index of the first label value: a string
-// as the first argument means that the amount is left out.
+// Returns the amount for `add`. Sets `first` to the index of the first label value. If the first argument is a string,
+// the amount was left out, and is 1.
 static double amount(lua_State *L, const metric *m, const char *what, int *first) {
   int given = lua_gettop(L) - 1;
   *first = 3;

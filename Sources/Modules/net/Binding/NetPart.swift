@@ -58,7 +58,7 @@ final class NetPart: HostPart {
         }
     }
 
-    /// Sends what is left, and closes the closed streams that still wait for their peers.
+    /// Sends what is left. Gives up the closed streams that still wait for their peers.
     override func settle() {
         if Descriptor.areParents { return }
         network.flush()

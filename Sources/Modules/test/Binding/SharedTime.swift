@@ -3,7 +3,7 @@ internal import Lua
 public import LuaRunLoops
 public import RunLoops
 
-/// The time of a test, in a program that the test has started to share it: see `t.spawn`.
+/// The time of a test, which a program that the test has started shares: see `t.spawn`.
 public enum SharedTime {
     /// The environment variable by which programs, and those that they start, find the test.
     public static let variable = "RLHOST_TEST_CLOCK"

@@ -59,7 +59,8 @@ extension TestWorld {
 /// For the runner: the objects that groups of tests own.
 enum KeepingBinding {
     static let functions: [Library.Entry] = [
-        // keep_from(): the objects that are made between this call and keep(number) belong to that group.
+        // keep_from(): the objects that are made between this call and keep(number) belong to the group with this
+        // number.
         .init("keep_from") { TestWorld.act($0) { $0.keptFrom.append(TestWorld.Kept($1.luaHost)) } },
         .init("keep") { keep(Call($0)) },
         // unkeep(number): ends the group.

@@ -14,7 +14,7 @@ final class SQLitePool {
         // makes each call that counts a reference to the pool slower.
         unowned(unsafe) var pool: SQLitePool?
         let handle: RunLoop.Handle
-        /// The loop's thread, which rings for jobs that it refuses itself.
+        /// The loop's thread. It calls `ring` for jobs that it refuses itself.
         private let thread = pthread_self()
         let lanes = Lock<[[RunLoop.Mode]]>([[.common]])
 

@@ -5,7 +5,7 @@
 -- opened it. docs/data.md explains how the databases work.
 
 ---@class runloop.postgres
----@field null lightuserdata stands for NULL with `nulls`, and as a parameter: `json.null`
+---@field null lightuserdata `json.null`: NULL as a parameter, and in rows if the option `nulls` is true
 local postgres = {}
 
 ---Options of a database. `setup` is a list in the form of `batch`, which each new connection runs first.
@@ -197,9 +197,9 @@ function db:publish(channel, text) end
 ---@return table? details
 function db:subscribe(channel, options, fn) end
 
----Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
----text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
----The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
+---Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a
+---stream, or a function that returns the next piece of text, or a row as a list (text format only); nil ends the data.
+---For `to stdout`, `way` is a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -318,9 +318,9 @@ function tx:script(text) end
 ---@return table? details
 function tx:publish(channel, text) end
 
----Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
----text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
----The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
+---Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a
+---stream, or a function that returns the next piece of text, or a row as a list (text format only); nil ends the data.
+---For `to stdout`, `way` is a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -442,9 +442,9 @@ function connection:script(text) end
 ---@return table? details
 function connection:publish(channel, text) end
 
----Carries out `copy … from stdin` or `copy … to stdout`. A source is a stream, or a function that returns pieces of
----text or rows as lists (in the text format), and nil at the end; a sink is a stream, or a function that gets pieces.
----The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
+---Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a
+---stream, or a function that returns the next piece of text, or a row as a list (text format only); nil ends the data.
+---For `to stdout`, `way` is a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows

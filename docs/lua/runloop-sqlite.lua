@@ -5,7 +5,7 @@
 -- docs/data.md explains how the databases work.
 
 ---@class runloop.sqlite
----@field null lightuserdata stands for NULL with `nulls`, and as a parameter: `json.null`
+---@field null lightuserdata `json.null`: NULL as a parameter, and in rows if the option `nulls` is true
 local sqlite = {}
 
 ---Options of a database. `setup` is a list in the form of `batch`, which each new connection runs first.

@@ -179,7 +179,8 @@ int cl_push_hint(lua_State *L, const char *message);
 // guard.c
 /// Whether calls are being checked because an interruption was raised inside a function that catches errors.
 extern _Thread_local int cl_is_guarding;
-/// Called before an interruption is raised; `raise` raises it again if a loop catches it.
+/// Call it before raising an interruption. If a loop of the script catches the interruption and calls pcall again,
+/// `raise` raises it once more, outside of the pcall.
 void cl_guard(lua_State *L, lua_CFunction raise);
 /// The hook of the coroutines that run while `cl_is_guarding`.
 void cl_on_guarded_call(lua_State *L, lua_Debug *debug);

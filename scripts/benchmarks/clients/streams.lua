@@ -1,4 +1,4 @@
--- Frames, words and pieces: the calls of streams beside the simpler calls that they replace. See clients.py.
+-- Compares the calls of streams for frames, words and pieces with the simpler calls that they replace. See clients.py.
 
 local rl, net = require "runloop", require "runloop.net"
 local share = tonumber(arg[1]) or 1

@@ -12,8 +12,8 @@ package struct Account {
         if found == 0 { return nil }
     }
 
-    /// A user given by number. The user is in no further groups, and has the home directory "/" unless the system's
-    /// lists have another one.
+    /// A user given by number. The user gets no supplementary groups. The home directory is "/" if the system's user
+    /// database has none for this number.
     ///
     /// - Parameter group: the group of a user that is in no list; if it is nil, the initializer returns nil for such a
     ///   user.

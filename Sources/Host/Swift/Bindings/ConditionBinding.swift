@@ -34,7 +34,7 @@ enum ConditionBinding {
         .init("take") { Call.run($0, take) },
     ])
 
-    /// () -> a table of these functions. The kind is defined here, because most scripts do not use it.
+    /// () -> a table of these functions. The first call defines the kind, because most scripts do not use it.
     static func open(_ call: Call) -> Int32 {
         guard call.define(Kinds.condition), call.push(functions) else { return call.raiseValue() }
         return call.values(1)

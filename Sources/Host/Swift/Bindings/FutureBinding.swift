@@ -26,7 +26,7 @@ enum FutureBinding {
             .init("bare_future", constructs: Kinds.future) { Call($0).values(1) },
         ])
 
-    /// () -> the function `rl.future`. The kind is defined here, because most scripts do not use it.
+    /// () -> the function `rl.future`. The first call defines the kind, because most scripts do not use it.
     static func open(_ call: Call) -> Int32 { open("future", call) }
 
     /// () -> a function that makes futures without a creation site, since finding the site takes time.

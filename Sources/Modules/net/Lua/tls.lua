@@ -27,9 +27,9 @@ return function(hidden)
     raise("%s: %s", prefix, (settings:gsub("^.-net%.tls: ", "")))
   end
 
-  -- Calls `sni`. Returns settings for one name, completed with the listener's; nil alone for the listener's own
-  -- settings; nil, message, code without a certificate for the name. `true` as fourth result: the error is in the
-  -- server's settings.
+  -- Calls `sni`. Returns the settings for a name: the listener's, with the fields that `sni` has chosen. Returns nil
+  -- alone if the listener's own settings apply. Returns nil, a message and a code if there is no certificate for the
+  -- name, or if the chosen settings are wrong; in the latter case the fourth result is true.
   local function choose(options, name, caller)
     local chosen = options.sni(name)
     if chosen == nil then

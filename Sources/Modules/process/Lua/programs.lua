@@ -272,7 +272,7 @@ local function check_channels(what, options)
   local terminal = options.terminal
   for field in pairs { output = options.on_output, errors = options.on_errors } do
     if terminal and field == "errors" then
-      wrong(what, "on_errors: on_output gets everything that a program writes to its terminal")
+      wrong(what, "on_errors: with a terminal, on_output gets everything that a program writes to its terminal")
     end
     if options[field] ~= nil and options[field] ~= "pipe" then
       wrong(what, "on_%s: it needs a pipe, and cannot be used with %s = %s", field, field, describe(options[field]))
@@ -460,8 +460,9 @@ function Program:is_running() return not programs.has_ended(self) end
 function Program:pid() return self._pid end
 function Program:name() return self._name end
 
--- Sends a signal to the program's whole group. Once we have waited for the program, its process number may be reused;
--- the signal then goes only to the rest of its group. The number stays reserved as long as the group has members.
+-- Sends a signal to the program's whole group. After the program has been reaped, its process number stays reserved as
+-- long as the group has members, and the signal reaches only these. If the group is empty, another process may have the
+-- number: returns ESRCH.
 local function send(self, number)
   if self._how and not native.has_group(self._pid) then
     return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH"

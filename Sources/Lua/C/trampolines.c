@@ -88,19 +88,26 @@ static int call_function(lua_State *L) {
   return run(L, cl_running(L)->function);
 }
 
-// Whether argument 1 is an object of the method's kind; it then becomes the state's receiver. Returns 0 for an object
-// whose finalizer has run, since it is empty.
-static int has_self(lua_State *L, cl_state *state, const cl_kind *kind) {
-  cl_box *box = cl_box_at(L, 1, kind);
-  state->receiver = box;
-  return box && (box->object || !kind->collect);
+// Runs a method or constructor of an object. Its function may call Lua, and so other methods, and still has its own
+// receiver afterwards: each call restores the receiver of the call around it.
+static int run_on(lua_State *L, cl_state *state, cl_box *receiver, cl_function function) {
+  cl_box *outer = state->receiver;
+  state->receiver = receiver;
+  int verdict = function(L);
+  state->receiver = outer;
+  return verdict >= 0 ? verdict : conclude(L, verdict);
 }
+
+// Whether a receiver is an object of the method's kind. Returns 0 for an object whose finalizer has run, since it is
+// empty.
+static int is_whole(const cl_box *box, const cl_kind *kind) { return box && (box->object || !kind->collect); }
 
 static int call_method(lua_State *L) {
   const cl_entry *entry = cl_running(L);
   cl_state *state = cl_state_of(L);
   if (state->closing) return closing(L);
-  return run(L, has_self(L, state, entry->self_kind) ? entry->function : state->wrong_self);
+  cl_box *box = cl_box_at(L, 1, entry->self_kind);
+  return run_on(L, state, box, is_whole(box, entry->self_kind) ? entry->function : state->wrong_self);
 }
 
 // Returns the largest integer key of a table by a raw traversal: the length operator may stop at a nil.
@@ -145,8 +152,9 @@ static int construct(lua_State *L) {
   const cl_entry *entry = cl_running(L);
   cl_state *state = cl_state_of(L);
   if (state->closing) return closing(L);
-  if (entry->self_kind && !has_self(L, state, entry->self_kind)) return run(L, state->wrong_self);
-  int is_afar = entry->makes_afar && state->receiver->object != state->home;
+  cl_box *self = entry->self_kind ? cl_box_at(L, 1, entry->self_kind) : NULL;
+  if (entry->self_kind && !is_whole(self, entry->self_kind)) return run_on(L, state, self, state->wrong_self);
+  int is_afar = entry->makes_afar && self && self->object != state->home;
   const cl_kind *kind = is_afar ? entry->makes_afar : entry->makes;
   int first = entry->spread;
   int arguments = lua_gettop(L);
@@ -175,21 +183,22 @@ static int construct(lua_State *L) {
     lua_setiuservalue(L, 1, kind->user_values + 1 + i);
   }
   if (is_afar) pack_call(L, entry, first, table ? table + 1 : 0, spread);
-  state->receiver = box;
-  int results = run(L, entry->function);
+  int results = run_on(L, state, box, entry->function);
   if (state->locals && kind->inherits && lua_touserdata(L, 1) == (void *)box) cl_bequeath_locals(L, 1);
   return results;
 }
 
 static int pack_and_call(lua_State *L) {
   const cl_entry *entry = cl_running(L);
-  if (entry->self_kind && !has_self(L, cl_state_of(L), entry->self_kind)) return run(L, cl_state_of(L)->wrong_self);
-  if (cl_state_of(L)->closing) return closing(L);
+  cl_state *state = cl_state_of(L);
+  cl_box *self = entry->self_kind ? cl_box_at(L, 1, entry->self_kind) : NULL;
+  if (entry->self_kind && !is_whole(self, entry->self_kind)) return run_on(L, state, self, state->wrong_self);
+  if (state->closing) return closing(L);
   int first = entry->packs;
   luaL_checkstack(L, first + 20, NULL);
   if (lua_gettop(L) < first - 1) lua_settop(L, first - 1);
   pack_arguments(L, first, entry);
-  return run(L, entry->function);
+  return run_on(L, state, self, entry->function);
 }
 
 static void push_entry(lua_State *L, const cl_entry *entry) {

@@ -37,8 +37,7 @@ public struct Call {
         return entry.pointee.library.map { String(cString: $0) + name } ?? name
     }
 
-    /// The object on which the method is called, or the new object that the constructor must fill. Valid until the
-    /// function calls anything else.
+    /// The object on which the method is called, or the new object that the constructor must fill.
     public var receiver: Box {
         @inlinable @inline(__always)
         get {

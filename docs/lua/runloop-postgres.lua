@@ -197,9 +197,10 @@ function db:publish(channel, text) end
 ---@return table? details
 function db:subscribe(channel, options, fn) end
 
----Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a
----stream, or a function that returns the next piece of text, or a row as a list (text format only); nil ends the data.
----For `to stdout`, `way` is a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
+---Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a stream, or a function that
+---returns the next piece of text, or a row as a list (text format only); nil ends the data. For `to stdout`, `way` is
+---a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the
+---function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -318,9 +319,10 @@ function tx:script(text) end
 ---@return table? details
 function tx:publish(channel, text) end
 
----Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a
----stream, or a function that returns the next piece of text, or a row as a list (text format only); nil ends the data.
----For `to stdout`, `way` is a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
+---Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a stream, or a function that
+---returns the next piece of text, or a row as a list (text format only); nil ends the data. For `to stdout`, `way` is
+---a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the
+---function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows
@@ -442,9 +444,10 @@ function connection:script(text) end
 ---@return table? details
 function connection:publish(channel, text) end
 
----Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a
----stream, or a function that returns the next piece of text, or a row as a list (text format only); nil ends the data.
----For `to stdout`, `way` is a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the function ends the copy, and is raised. Waits.
+---Carries out `copy … from stdin` or `copy … to stdout`. For `from stdin`, `way` is a stream, or a function that
+---returns the next piece of text, or a row as a list (text format only); nil ends the data. For `to stdout`, `way` is
+---a stream, or a function that is called with each piece. The faster side waits for the slower one. An error of the
+---function ends the copy, and is raised. Waits.
 ---@param text string
 ---@param way runloop.net.Stream|fun(piece?: string): string|table|nil
 ---@return integer? count of rows

@@ -44,9 +44,9 @@ function redis.open(where, options) end
 ---@field bandwidth? number bytes per second; no limit if absent
 ---@field password? string the password that clients must send
 
----Makes a Redis server in this process, for tests: in virtual time under `rlhost test`. The fake has strings with expiry,
----hashes, lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases, CLIENT
----and AUTH. It answers other commands, such as scripts and streams, with "ERR unknown command".
+---Makes a Redis server in this process, for tests: in virtual time under `rlhost test`. The fake has strings with
+---expiry, hashes, lists, sets, sorted sets, commands that block, scans, transactions, channels, 16 numbered databases,
+---CLIENT and AUTH. It answers other commands, such as scripts and streams, with "ERR unknown command".
 ---
 ---```lua
 ---local rl, redis = require "runloop", require "runloop.redis"

@@ -212,6 +212,7 @@ t.it("a log into a pipe needs a program that reads it", REAL, function()
   logger:info "text"
   logger:close()
   t.equal(reader.output:read_all(), "info    text\n")
+  t.equal(reader:wait(), "exit")
 end)
 
 t.it("a line after a full disk does not continue a torn one", REAL, function()

@@ -23,7 +23,7 @@ int linux_set_nonblocking(int fd) {
   return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-// One system call checks 256 descriptors.
+// Checks 256 descriptors with each system call.
 void linux_open_descriptors(unsigned char *open, int count) {
   struct pollfd all[256];
   for (int first = 0; first < count; first += 256) {

@@ -105,7 +105,7 @@ package final class LuaMemory: HostPart {
             collection = current
             return
         }
-        // One cycle calls an object's finalizer; only the next cycle frees the object.
+        // The collector calls an object's finalizer in a cycle, and frees the object only in the next cycle.
         let bytes = host.bytesInUse
         let freed = current.bytes - bytes
         current.bytes = bytes

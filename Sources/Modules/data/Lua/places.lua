@@ -42,8 +42,8 @@ local function lease(self, connection, site)
   return it
 end
 
--- Gives leases to the quick calls that use idle connections.
-local function settle(self)
+--- Gives leases to the quick calls that use idle connections, so that only unused connections are in `idle`.
+function Places:settle()
   if not self.quick or not self.quick:has_calls() then return end
   for index = #self.idle, 1, -1 do
     local task = self.idle[index]:claim()
@@ -191,7 +191,7 @@ end
 --- or nil, the reason and its code.
 function Places:take(wait, site)
   if self.closed then return nil, self.closed, "ENOTCONN" end
-  settle(self)
+  self:settle()
   local connection, message, code, details = remove(self.idle), nil, nil, nil
   if not connection and self.count >= self.size then
     reclaim(self)
@@ -212,7 +212,7 @@ end
 
 --- Returns the lease of a connection; nil if no task uses the connection.
 function Places:lease_of(connection)
-  settle(self)
+  self:settle()
   return self.taken[connection]
 end
 
@@ -244,7 +244,7 @@ end
 
 --- Forgets a connection that has ended while it was idle.
 function Places:forget(connection)
-  settle(self)
+  self:settle()
   for index, idle in ipairs(self.idle) do
     if idle == connection then
       remove(self.idle, index)
@@ -268,7 +268,7 @@ end
 
 --- Returns whether no connection is in use.
 function Places:is_idle()
-  settle(self)
+  self:settle()
   return next(self.taken) == nil
 end
 
@@ -276,7 +276,7 @@ end
 --- `close_one`, if given, closes an idle connection.
 function Places:close(reason, close_one)
   if self.closed then return end
-  settle(self)
+  self:settle()
   reclaim(self)
   self.closed = reason
   for _, connection in ipairs(self.idle) do
@@ -289,7 +289,7 @@ end
 
 --- Returns the numbers of connections, of idle ones, and of calls that wait for a connection.
 function Places:numbers()
-  settle(self)
+  self:settle()
   local waiting = 0
   for i = self.first, self.last do if not self.waiting[i].gave_up then waiting = waiting + 1 end end
   return self.count, #self.idle, waiting

@@ -226,6 +226,5 @@ int cpostgres_poll(lua_State *L) {
     lua_setfield(L, ANSWER, "count");
   }
   lua_pushstring(L, cpostgres_states[state]);
-  lua_pushboolean(L, state == OVER);
-  return 2;
+  return 1;
 }

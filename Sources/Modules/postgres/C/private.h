@@ -41,7 +41,7 @@ typedef struct {
 } pq_library;
 extern pq_library pq;
 
-// What the quick calls of a database share.
+// The state that all quick calls of a database share.
 typedef struct {
   int is_on;  // there are no quick calls otherwise
   int is_list, has_nulls;
@@ -120,12 +120,11 @@ answer_state cpostgres_receive(lua_State *L, cpostgres *it, value_options *optio
 // poll(answer, lists, nulls, most bytes, rows to keep, whether `most` is for each row) -> "done" after an answer;
 // "more" if it has to wait for input; "unread" if there is input already, which the loop's next pass may take;
 // "lost"; "stopped"; "copy"; "synced". Rows go to answer.rows, and their names to answer.names; without these tables,
-// the first value goes to answer.value. Also returns whether the call is over: the whole answer has come without a
-// problem, and no transaction is open.
+// the first value goes to answer.value.
 int cpostgres_poll(lua_State *L);
 
 // Quick calls: see quick.c.
-// pool(idle connections, lists, nulls, most bytes, seconds) -> what the quick calls of a database share
+// pool(idle connections, lists, nulls, most bytes, seconds) -> the state that all quick calls of a database share
 int cpostgres_new_pool(lua_State *L);
 // quick(kind, slow, take_over, begins, ends, label) -> a method of databases
 int cpostgres_new_quick(lua_State *L);

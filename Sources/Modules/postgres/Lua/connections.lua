@@ -49,7 +49,7 @@ function Connection:last_use() return math.max(self.since, self.box:used()) end
 
 local function fresh() return { rows = {}, names = {} } end
 
--- Waits until a connection has input. `state`: the state of the answer, see `poll` in connection.c.
+-- Waits until a connection has input. `state`: the state of the answer, see `cpostgres_poll` in private.h.
 local function wait(connection, state)
   local watch = connection.watch
   if watch then watch:wait(state == "unread") else wait_readable(connection.fd) end
@@ -67,16 +67,17 @@ local function flush(connection, left)
   return left == 0
 end
 
--- Waits for the state of an answer: see `poll` in connection.c. If `each` is set, `most` is for each row; if `each` is
--- true, some rows are enough. `state`: the result of the last `poll`, or "more" if the answer cannot be there yet.
+-- Waits for the state of an answer: see `cpostgres_poll` in private.h. If `each` is set, `most` is for each row; if
+-- `each` is true, some rows are enough. `state`: the result of the last `poll`, or "more" if the answer cannot be there
+-- yet.
 local function receive(connection, answer, lists, nulls, most, keep, each, state)
-  local box, is_whole = connection.box, nil
-  if not state then state, is_whole = box:poll(answer, lists, nulls, most, keep, each) end
+  local box = connection.box
+  if not state then state = box:poll(answer, lists, nulls, most, keep, each) end
   while (state == "more" or state == "unread") and not (each == true and #answer.rows > 0) do
     wait(connection, state)
-    state, is_whole = box:poll(answer, lists, nulls, most, keep, each)
+    state = box:poll(answer, lists, nulls, most, keep, each)
   end
-  return state, is_whole
+  return state
 end
 
 -- Reads and drops the rest of an answer. With `is_gentle`, gives up and returns nil if the rest is large or takes long.

@@ -74,7 +74,7 @@ local function look_after(weak)
   local self = weak[1]
   if not self or self._is_closed then return nil end
   local now, soonest = rl.now(), huge
-  self._places:numbers()
+  self._places:settle()
   for _, connection in ipairs { unpack(self._places.idle) } do
     local limit = math.min(connection:last_use() + self._idle, connection.expires)
     if now >= limit then

@@ -13,7 +13,7 @@ struct Layout {
     private let lineStarts: [Int]
     private var cache: [Int: [Row]] = [:]
 
-    /// One row of the screen: a row of the prompt, or text, or both.
+    /// A row of the screen. It has a row of the prompt, a range of the text, or both.
     struct Row {
         var promptRow: Int?
         var range: Range<Int>

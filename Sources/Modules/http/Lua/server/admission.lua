@@ -28,8 +28,8 @@ end
 local Admission = {}
 Admission.__index = Admission
 
--- One HTTP/2 connection carries many requests. libcurl must know the requests to share the connection, and may queue
--- some.
+-- Many requests share an HTTP/2 connection. libcurl must have these requests at the same time, and may queue some of
+-- them.
 local SHARED <const> = 256
 
 -- `start(exchange)` starts an admitted request. Limits: connections for each host, and in all; 0: none.
